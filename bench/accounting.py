@@ -18,6 +18,7 @@ from statistics import median
 from typing import Any, NamedTuple
 
 import numpy as np
+import pyarrow as pa
 import pyarrow.parquet as pq
 
 from bench import targets
@@ -26,6 +27,7 @@ from evidence.columns import Names, Polls, Sends
 from evidence.reader import Tables
 from history.folder import RunFolder
 from history.partition import TopicPartition
+from history.tables import POLLS, SENDS
 from judge.checks.account import account, counts
 
 ROUNDS = 5
@@ -176,10 +178,17 @@ def by_judge(run: Path) -> Accounts:
         return {(where.topic, where.partition): counted for where, counted in found}
 
 
+def _widened(table: pa.Table, schema: pa.Schema) -> pa.Table:
+    for each in schema:
+        if each.name not in table.column_names:
+            table = table.append_column(each, pa.nulls(table.num_rows, each.type))
+    return table
+
+
 def _judged(tables: Tables, where: TopicPartition) -> tuple[TopicPartition, dict[str, int]]:
     names = Names()
-    sends = Sends.of(tables.read("sends", where, OF_SENDS), names)
-    polls = Polls.of(tables.read("polls", where, OF_POLLS), names)
+    sends = Sends.of(_widened(tables.read("sends", where, OF_SENDS), SENDS), names)
+    polls = Polls.of(_widened(tables.read("polls", where, OF_POLLS), POLLS), names)
     told = account(sends, polls, {}, drain=None, whole=False)
     unsent = polls.value[(polls.value >= 0) & ~polls.damaged & (told.groups.of_read < 0)]
     counted = counts(sends, told)

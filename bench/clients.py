@@ -33,8 +33,8 @@ from clusters.clients.configs import ClientConfig, ConsumerConfig, DrainConfig, 
 from clusters.clients.ledger import sends_of
 from clusters.clients.polls import polls_of
 from clusters.kafka.admin import create_topic
+from clusters.kafka.connection import Connection
 from clusters.kafka.jars import tools_jars
-from clusters.kafka.wire import Connection
 from clusters.live.world import World
 from clusters.paths import ROOT
 from clusters.run.experiment import create_topics, prepare, start_cluster, tear_down

@@ -6,10 +6,10 @@ sequence number; -1 is any other record.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import pyarrow as pa
@@ -18,7 +18,6 @@ from numpy.typing import NDArray
 
 from history.errors import EvidenceError
 from history.payload import MAX_SEQ
-from history.tables import POLLS, SENDS
 
 Ints = NDArray[np.int64]
 Codes = NDArray[np.int32]
@@ -108,11 +107,6 @@ def bools(column: pa.ChunkedArray) -> Bools:
     return found
 
 
-def damaged(checksum_ok: pa.ChunkedArray) -> Bools:
-    """Return which values fail their checksum."""
-    return bools(pc.invert(checksum_ok))
-
-
 def enumerated(column: pa.ChunkedArray, words: tuple[str, ...], what: str) -> NDArray[np.int8]:
     """Return each word's index in ``words``.
 
@@ -138,13 +132,49 @@ def number(column: Ints, row: int) -> int | None:
     return known(column[row])
 
 
-def places(ordered: Ints, wanted: Ints) -> Ints:
+def positions_in(ordered: Ints, wanted: Ints) -> Ints:
     """Return each value's index in sorted distinct values, or -1."""
     if not ordered.size:
         return np.full(wanted.size, -1, dtype=np.int64)
     at = np.searchsorted(ordered, wanted)
     at[at == ordered.size] = 0
     return np.where(ordered[at] == wanted, at, -1)
+
+
+def joined(parts: Iterable[Ints]) -> Ints:
+    """Concatenate arrays."""
+    return np.concatenate([np.empty(0, dtype=np.int64), *parts])
+
+
+def smallest(group: Ints, values: Ints, size: int) -> Ints:
+    """Return each group's smallest value, or the largest integer."""
+    found = np.full(size, np.iinfo(np.int64).max)
+    np.minimum.at(found, group, values)
+    return found
+
+
+def largest(group: Ints, values: Ints, size: int) -> Ints:
+    """Return each group's largest value, or ``NULL``."""
+    found = np.full(size, NULL)
+    np.maximum.at(found, group, values)
+    return found
+
+
+def smallest_of_equal(keys: Ints, values: Ints) -> Ints:
+    """Return the smallest value with each row's key."""
+    distinct, group = np.unique(keys, return_inverse=True)
+    return smallest(group, values, distinct.size)[group]
+
+
+def covered(first: Ints, last: Ints, offsets: Ints) -> Bools:
+    """Return which offsets are in a range from ``first`` to ``last``."""
+    if not first.size:
+        return np.zeros(offsets.size, dtype=np.bool_)
+    order = np.argsort(first, kind="stable")
+    furthest = np.maximum.accumulate(last[order])
+    at = np.searchsorted(first[order], offsets, side="right") - 1
+    found: Bools = (at >= 0) & (furthest[at] >= offsets)
+    return found
 
 
 def groups(*keys: Ints | Codes) -> Iterator[tuple[tuple[int, ...], Ints]]:
@@ -159,16 +189,49 @@ def groups(*keys: Ints | Codes) -> Iterator[tuple[tuple[int, ...], Ints]]:
         yield tuple(int(key[rows[0]]) for key in keys), rows
 
 
-def _widened(table: pa.Table, schema: pa.Schema) -> pa.Table:
-    for field_of in schema:
-        if field_of.name not in table.column_names:
-            table = table.append_column(field_of, pa.nulls(table.num_rows, field_of.type))
-    return table
+Made = Mapping[str, Callable[[pa.Table, Names], NDArray[Any]]]
+
+
+def made(make: Callable[[pa.Table, Names], NDArray[Any]]) -> Made:
+    """Declare a column that a function makes."""
+    return {"make": make}
+
+
+def column(source: str) -> Mapping[str, str]:
+    """Declare a column's name in the table."""
+    return {"source": source}
+
+
+def words(name: str, known: tuple[str, ...]) -> Made:
+    """Declare a column of indices in ``known``."""
+    return made(lambda table, _: enumerated(table[name], known, name))
+
+
+VALUES = made(lambda table, names: names.values(table["producer_id"], table["seq"]))
+DAMAGED = made(lambda table, _: bools(pc.invert(table["checksum_ok"])))  # does not match its checksum
+FAILED = made(lambda table, _: bools(pc.is_valid(table["error"])))
 
 
 @dataclass(frozen=True)
 class Columns:
-    """Columns of equal length."""
+    """Columns of equal length; a table's rows are sorted by ``order``."""
+
+    order: ClassVar[tuple[str, ...]] = ()
+
+    @classmethod
+    def of(cls, table: pa.Table, names: Names | None = None) -> Self:
+        """Convert a table's columns as declared, or by type."""
+        names = Names() if names is None else names
+        by_type = {"Ints": ints, "Bools": bools, "Codes": names.codes}
+        found = cls(
+            **{
+                each.name: each.metadata["make"](table, names)
+                if "make" in each.metadata
+                else by_type[str(each.type)](table[each.metadata.get("source", each.name)])
+                for each in fields(cls)
+            }
+        )
+        return found.take(np.lexsort([getattr(found, name) for name in cls.order[::-1]])) if cls.order else found
 
     def __len__(self) -> int:
         return len(getattr(self, fields(self)[0].name))
@@ -183,115 +246,62 @@ class Columns:
 class Sends(Columns):
     """One partition's rows of ``history.tables.SENDS``, in ledger order."""
 
-    value: Ints
+    value: Ints = field(metadata=VALUES)
     due_ns: Ints
     sent_ns: Ints
     done_ns: Ints
-    outcome: NDArray[np.int8]  # index in OUTCOMES
+    outcome: NDArray[np.int8] = field(metadata=words("outcome", OUTCOMES))
     offset: Ints
-    acks: NDArray[np.int8]  # index in ACKS
+    acks: NDArray[np.int8] = field(metadata=words("acks", ACKS))
     error: Codes
     transaction: Ints
-
-    @classmethod
-    def of(cls, table: pa.Table, names: Names) -> Self:
-        table = _widened(table, SENDS)
-        return cls(
-            value=names.values(table["producer_id"], table["seq"]),
-            due_ns=ints(table["due_ns"]),
-            sent_ns=ints(table["sent_ns"]),
-            done_ns=ints(table["done_ns"]),
-            outcome=enumerated(table["outcome"], OUTCOMES, "outcome"),
-            offset=ints(table["offset"]),
-            acks=enumerated(table["acks"], ACKS, "acks"),
-            error=names.codes(table["error"]),
-            transaction=ints(table["transaction"]),
-        )
 
 
 @dataclass(frozen=True)
 class Polls(Columns):
     """One partition's rows of ``history.tables.POLLS``, ordered by consumer."""
 
-    consumer: Codes
-    pass_: NDArray[np.int8]  # index in PASSES
+    consumer: Codes = field(metadata=column("consumer_id"))
+    pass_: NDArray[np.int8] = field(metadata=words("pass", PASSES))
     position: Ints
     offset: Ints
     leader_epoch: Ints
-    value: Ints
-    damaged: Bools
+    value: Ints = field(metadata=VALUES)
+    damaged: Bools = field(metadata=DAMAGED)
     received_ns: Ints
-    committed_only: Bools
-
-    @classmethod
-    def of(cls, table: pa.Table, names: Names) -> Self:
-        table = _widened(table, POLLS)
-        return cls(
-            consumer=names.codes(table["consumer_id"]),
-            pass_=enumerated(table["pass"], PASSES, "pass"),
-            position=ints(table["position"]),
-            offset=ints(table["offset"]),
-            leader_epoch=ints(table["leader_epoch"]),
-            value=names.values(table["producer_id"], table["seq"]),
-            damaged=damaged(table["checksum_ok"]),
-            received_ns=ints(table["received_ns"]),
-            committed_only=bools(pc.equal(table["isolation"], "read_committed")),
-        )
+    committed_only: Bools = field(metadata=made(lambda table, _: bools(pc.equal(table["isolation"], "read_committed"))))
 
 
 @dataclass(frozen=True)
 class Seeks(Columns):
     """One partition's rows of ``history.tables.SEEKS``."""
 
-    consumer: Codes
-    pass_: NDArray[np.int8]
+    consumer: Codes = field(metadata=column("consumer_id"))
+    pass_: NDArray[np.int8] = field(metadata=words("pass", PASSES))
     position: Ints
-
-    @classmethod
-    def of(cls, table: pa.Table, names: Names) -> Self:
-        return cls(
-            consumer=names.codes(table["consumer_id"]),
-            pass_=enumerated(table["pass"], PASSES, "pass"),
-            position=ints(table["position"]),
-        )
 
 
 @dataclass(frozen=True)
 class Samples(Columns):
     """The probe's valid responses, by request time and broker."""
 
-    broker: Ints
+    order = ("sent_ns", "broker")
+    broker: Ints = field(metadata=column("broker_id"))
     incarnation: Ints
-    epoch: Ints
+    epoch: Ints = field(metadata=column("leader_epoch"))
     sent_ns: Ints
     received_ns: Ints
-    log_start: Ints
-    hw: Ints
-    lso: Ints
-    leo: Ints
+    log_start: Ints = field(metadata=column("log_start_offset"))
+    hw: Ints = field(metadata=column("high_watermark"))
+    lso: Ints = field(metadata=column("last_stable_offset"))
+    leo: Ints = field(metadata=column("log_end_offset"))
     single_reply: Bools
 
     @classmethod
-    def of(cls, table: pa.Table) -> Self:
+    def of(cls, table: pa.Table, names: Names | None = None) -> Self:
         """Convert rows of ``history.tables.REPLICAS`` with HW, LEO and no error."""
-        good = pc.and_(
-            pc.is_null(table["error"]),
-            pc.and_(pc.is_valid(table["high_watermark"]), pc.is_valid(table["log_end_offset"])),
-        )
-        table = table.filter(good)
-        found = cls(
-            broker=ints(table["broker_id"]),
-            incarnation=ints(table["incarnation"]),
-            epoch=ints(table["leader_epoch"]),
-            sent_ns=ints(table["sent_ns"]),
-            received_ns=ints(table["received_ns"]),
-            log_start=ints(table["log_start_offset"]),
-            hw=ints(table["high_watermark"]),
-            lso=ints(table["last_stable_offset"]),
-            leo=ints(table["log_end_offset"]),
-            single_reply=bools(table["single_reply"]),
-        )
-        return found.take(np.lexsort((found.broker, found.sent_ns)))
+        known = pc.and_(pc.is_valid(table["high_watermark"]), pc.is_valid(table["log_end_offset"]))
+        return super().of(table.filter(pc.and_(pc.is_null(table["error"]), known)), names)
 
     @cached_property
     def with_epoch(self) -> Samples:
@@ -362,7 +372,8 @@ class Views(Columns):
     lists: tuple[tuple[int, ...], ...]
 
     @classmethod
-    def of(cls, table: pa.Table, names: Names) -> Self:
+    def of(cls, table: pa.Table, names: Names | None = None) -> Self:
+        names = Names() if names is None else names
         isr, lists = _lists(table["isr"])
         observer = names.codes(table["observer"])
         found = cls(
@@ -419,12 +430,12 @@ def _lists(column: pa.ChunkedArray) -> tuple[Codes, tuple[tuple[int, ...], ...]]
 
 @dataclass(frozen=True)
 class Log(Columns):
-    """A replica's readable records, by offset."""
+    """A replica's readable records (``kafka_files.segments.SEGMENTS``), by offset."""
 
     offset: Ints
-    value: Ints
+    value: Ints = field(metadata=VALUES)
     leader_epoch: Ints
-    damaged: Bools
+    damaged: Bools = field(metadata=DAMAGED)
     kafka_producer_id: Ints  # NULL: neither idempotent nor transactional
     transactional: Bools
 
@@ -434,38 +445,31 @@ class Markers(Columns):
     """A replica's commit and abort markers, by offset."""
 
     kafka_producer_id: Ints
-    offset: Ints
-    committed: Bools
+    offset: Ints = field(metadata=column("last_offset"))
+    committed: Bools = field(metadata=made(lambda table, _: bools(pc.equal(table["marker"], "commit"))))
 
 
 @dataclass(frozen=True)
-class ToldNames(Columns):
+class ImportedNames(Columns):
     """Imported names of records, by value (``history.tables.IMPORTED``).
 
-    ``operation``: an atomic one of several records, or ``NULL``.
+    ``operation``: an atomic one of several records, or ``NULL``. A ``record_key`` of -1 is unknown.
     """
 
-    value: Ints
+    order = ("value",)
+    value: Ints = field(metadata=VALUES)
     operation: Ints
-    key: NDArray[np.object_]
-    name: NDArray[np.object_]
-    record_key: Codes  # -1: unknown
-
-    @classmethod
-    def of(cls, table: pa.Table, names: Names) -> Self:
-        value = names.values(table["producer_id"], table["seq"])
-        found = cls(
-            value=value,
-            operation=ints(table["operation"]),
-            key=np.array(table["key"].to_pylist(), dtype=np.object_),
-            name=np.array(table["value"].to_pylist(), dtype=np.object_),
-            record_key=names.codes(table["record_key"]),
-        )
-        return found.take(np.argsort(value, kind="stable"))
+    key: NDArray[np.object_] = field(
+        metadata=made(lambda table, _: np.array(table["key"].to_pylist(), dtype=np.object_))
+    )
+    name: NDArray[np.object_] = field(
+        metadata=made(lambda table, _: np.array(table["value"].to_pylist(), dtype=np.object_))
+    )
+    record_key: Codes
 
 
-def with_operations(sends: Sends, told: ToldNames) -> Sends:
+def with_operations(sends: Sends, imported: ImportedNames) -> Sends:
     """Treat each imported atomic operation as a transaction."""
-    at = places(told.value, sends.value)
-    operation = np.where(at >= 0, told.operation[at], NULL) if len(told) else np.full(len(sends), NULL)
+    at = positions_in(imported.value, sends.value)
+    operation = np.where(at >= 0, imported.operation[at], NULL) if len(imported) else np.full(len(sends), NULL)
     return replace(sends, transaction=np.where(sends.transaction == NULL, operation, sends.transaction))

@@ -26,13 +26,13 @@ from evidence.columns import (
     producer_of,
     seq_of,
 )
-from evidence.partition import Copied, Unreadable
+from evidence.facts import Span
+from evidence.partition import PartitionEvidence, Unreadable
 from evidence.silences import Silence
 from history.partition import TopicPartition
 
 Replica = tuple[int, str, int]  # broker_id, topic, partition
 UNREADABLE = ("bad crc", "codec", "magic", "malformed", "too large")
-Phases = Mapping[str, tuple[int, int]]  # (start, end)
 
 
 @dataclass(frozen=True)
@@ -67,9 +67,9 @@ class Ledger:
 
 
 class Copies(NamedTuple):
-    """Records of a copier's input, below its group's committed offset (``owed``) and above."""
+    """Records of a copier's input, below its group's committed offset (``required``) and above."""
 
-    owed: int
+    required: int
     left: int
 
 
@@ -91,7 +91,7 @@ class Counts:
     ends: dict[Replica, int] = field(default_factory=dict)  # log end offsets in the capture AFTER
     log_ends: dict[Replica, int] = field(default_factory=dict)  # replicas without segments are absent
     log_problems: dict[Replica, list[str]] = field(default_factory=dict)
-    log_holes: dict[Replica, tuple[int, int]] = field(default_factory=dict)  # the first missing (from, to)
+    log_gaps: dict[Replica, tuple[int, int]] = field(default_factory=dict)  # the first missing (from, to)
     copies: dict[TopicPartition, Copies] = field(default_factory=dict)
     silences: list[Silence] = field(default_factory=list)
 
@@ -115,7 +115,7 @@ class Counts:
             self.ends |= other.ends
             self.log_ends |= other.log_ends
             self.log_problems |= other.log_problems
-            self.log_holes |= other.log_holes
+            self.log_gaps |= other.log_gaps
             self.copies |= other.copies
             self.undecided_readers += other.undecided_readers
             self.silences += other.silences
@@ -133,12 +133,12 @@ def of_clients(sends: Sends, polls: Polls, seeks: Seeks, names: Names) -> Counts
     )
 
 
-def of_copier(where: TopicPartition, copied: Copied | None) -> Counts:
+def of_copier(of: PartitionEvidence) -> Counts:
     """Count the records that a copier must write."""
-    if copied is None:
+    if of.input is None:
         return Counts()
-    owed = int((copied.offsets < copied.committed).sum())
-    return Counts(copies={where: Copies(owed, copied.offsets.size - owed)})
+    required = int((of.input_offsets < of.input.committed).sum())
+    return Counts(copies={of.where: Copies(required, of.input_offsets.size - required)})
 
 
 def _ledgers(sends: Sends, names: Names) -> dict[str, Ledger]:
@@ -168,7 +168,7 @@ def _by_consumer(consumers: Codes, names: Names) -> Counter[str]:
     return Counter({names.listed[code]: count for code, count in zip(codes.tolist(), counts.tolist(), strict=True)})
 
 
-def of_replicas(where: TopicPartition, samples: Samples, phases: Phases, *, rows: int, isr_rows: int) -> Counts:
+def of_replicas(where: TopicPartition, samples: Samples, phases: Iterable[Span], *, rows: int, isr_rows: int) -> Counts:
     """Count the probe's rows; ``samples`` are the valid responses."""
     brokers = np.unique(samples.broker).tolist()
     answered = {broker: np.sort(samples.received_ns[samples.broker == broker]) for broker in brokers}
@@ -176,10 +176,10 @@ def of_replicas(where: TopicPartition, samples: Samples, phases: Phases, *, rows
         probed=Counter(rows=rows, isr_rows=isr_rows),
         sampled={(broker, *where) for broker in brokers},
         probed_in={
-            (name, broker)
-            for name, (from_ns, to_ns) in phases.items()
+            (span.phase, broker)
+            for span in phases
             for broker, received_ns in answered.items()
-            if np.searchsorted(received_ns, from_ns) < np.searchsorted(received_ns, to_ns, side="right")
+            if np.searchsorted(received_ns, span.from_ns) < np.searchsorted(received_ns, span.to_ns, side="right")
         },
     )
 
@@ -188,7 +188,7 @@ def of_logs(
     where: TopicPartition,
     log_ends: Mapping[int, int],
     unreadable: Iterable[Unreadable],
-    holes: Mapping[int, tuple[int, int]],
+    gaps: Mapping[int, tuple[int, int]],
 ) -> Counts:
     """Count what the exported logs show."""
     problems: dict[Replica, set[str]] = {}
@@ -197,7 +197,7 @@ def of_logs(
     return Counts(
         log_ends={(broker, *where): end for broker, end in log_ends.items()},
         log_problems={replica: sorted(found) for replica, found in problems.items()},
-        log_holes={(broker, *where): hole for broker, hole in holes.items()},
+        log_gaps={(broker, *where): gap for broker, gap in gaps.items()},
     )
 
 

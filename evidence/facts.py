@@ -1,33 +1,46 @@
-"""A partition's controller states, faults and time limits."""
+"""Facts about a run and its partitions, before their records are read."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from enum import StrEnum
 from functools import cached_property
-from typing import NamedTuple
+from pathlib import Path
+from typing import Any, NamedTuple
 
+from evidence.groups import GroupFacts
+from evidence.readers import ReaderFacts
+from evidence.shares import ShareFacts
+from history.partition import TopicPartition
+from history.payload import copier_id
 from kafka_files.states import State
+
+Row = Mapping[str, Any]
+Transaction = tuple[str, int]  # producer, number
 
 SLACK_NS = 100_000_000  # controller times are wall-clock milliseconds
 UNFENCED_NS = 2_000_000_000  # a fenced but live follower can still advance the high watermark this long
 SETTLE_NS = 3_000_000_000  # three times a parked fetch's wait plus the next fetch
+MARKERS_NS = 10_000_000_000  # for the markers of an aborted transaction
+STALE_METADATA_NS = 2_000_000_000  # a broker's metadata may be stale this long
 FOREVER_NS = 2**63 - 1
 
 
 class Span(NamedTuple):
-    """A phase or a part of it."""
+    """A phase or a part of it; ``completed``: the phase ended."""
 
     phase: str
     from_ns: int
     to_ns: int
+    completed: bool = True
 
 
-class Fault(NamedTuple):
-    """A broker that was killed, stopped or paused; ``ended``: the process ended."""
+class BrokerStop(NamedTuple):
+    """When a fault killed, stopped or paused a broker; ``ended``: the process ended."""
 
     broker_id: int
-    asked_ns: int
+    ordered_ns: int
     from_ns: int
     until_ns: int
     ended: bool = False
@@ -78,9 +91,113 @@ class ShortIsr(NamedTuple):
     until_ns: int
 
 
+class Cause(StrEnum):
+    """A possible cause of a case (``judge.checks.causes``)."""
+
+    NEW_LEADER = "new_leader"
+    UNCLEAN_LEADER = "unclean_leader"
+    LOST_COPY = "lost_copy"  # a fault removed the only live in-sync copy
+    SENT_AGAIN = "sent_again"
+    NEVER_READ = "never_read"  # no reader shows a broker had the record
+    COPIER_RESUMED = "copier_resumed"  # the copier resumed at the committed offset
+    MEMBER_ENDED = "member_ended"  # the member ended between commit and processing
+    RELEASED = "released"  # members released the record at each delivery
+    SHORT_ISR = "short_isr"  # final ISR below min.insync.replicas
+
+
+class Permission(NamedTuple):
+    """Why a producer may show an anomaly, and the cause required."""
+
+    why: str
+    cause: Cause
+
+
+Permitted = Mapping[str, Mapping[str, Sequence[Permission]]]  # producer → anomaly → permissions
+
+
 @dataclass(frozen=True)
-class Facts:
-    """Facts about one partition.
+class RunFacts:
+    """Facts about a run, sent to each worker.
+
+    ``load_spans`` are the phases (``spans``) from their last load on. Producers: ``open_loops``
+    ignore responses; ``resending`` are idempotent and met a fault that can move a leader; ``gave_up`` are idempotent,
+    non-transactional, and gave up a response; ``unclean_producers`` may lack sends. ``disturbances`` may have cost a
+    producer a response. In an imported history (``foreign``), ``subscribed`` consumers have group assignment, and
+    ``from_start`` ones began at the first record. ``group`` and ``share`` need complete records.
+    """
+
+    folder: Path = Path()
+    foreign: bool = False
+    transactional: bool = False
+    nodes: Mapping[int, str] = field(default_factory=dict)
+    permitted: Permitted = field(default_factory=dict)
+    unclean_producers: frozenset[str] = frozenset()
+    subscribed: frozenset[str] = frozenset()
+    from_start: Mapping[TopicPartition, Sequence[str]] = field(default_factory=dict)
+    open_loops: frozenset[str] = frozenset()
+    resending: frozenset[str] = frozenset()
+    gave_up: frozenset[str] = frozenset()
+    spans: tuple[Span, ...] = ()
+    load_spans: tuple[Span, ...] = ()
+    active_faults: tuple[tuple[int, int], ...] = ()
+    disturbances: tuple[tuple[int, int], ...] = ()
+    request_timeouts_ns: Mapping[str, int] = field(default_factory=dict)
+    transaction_limit_ns: int = 0
+    origin_ns: int = 0
+    probe_hz: float = 0.0
+    group: GroupFacts | None = None
+    share: ShareFacts | None = None
+    readers: ReaderFacts | None = None
+
+
+class Drain(NamedTuple):
+    """A partition's final drain; ``end_offset`` is its target."""
+
+    position: int | None
+    end_offset: int | None
+    complete: bool
+    start_offset: int | None = None
+
+
+class Replica(NamedTuple):
+    """A replica's files, last captured state and checkpoint entries."""
+
+    broker_id: int
+    segments: Sequence[Path]
+    epochs: Sequence[tuple[int, int]] | None
+    log_start_offset: int | None = None
+    high_watermark: int | None = None
+    log_end_offset: int | None = None
+
+
+class Input(NamedTuple):
+    """A copier's input partition and committed offset; ``whole``: the drain is complete."""
+
+    where: TopicPartition
+    committed: int
+    whole: bool
+    deleted_before: int = 0
+    clean: bool = True
+    kept: bool = True
+
+    @property
+    def copier(self) -> str:
+        return copier_id(self.where.partition)
+
+
+@dataclass(frozen=True)
+class PartitionFacts:
+    """Facts about one partition, sent to its worker.
+
+    ``size`` is in bytes. ``assigned`` are the brokers with a replica, ``ends`` the last captured log ends.
+    ``required_from`` maps a broker to the offset from which it must have all records. The broker ``final`` has the
+    authoritative log. ``committed`` transactions have an unknown outcome, but a record of each was read; ``torn`` ones
+    are incomplete across partitions.
+
+    ``clean``: all committed records must be present. ``kept``: nothing is compacted. ``expires``: an imported topic's
+    retention may have deleted any record.
+
+    ``lines`` are ``kafka_files.broker_log.BROKER_LOG``, ``captures`` ``history.tables.OFFSETS``.
 
     ``starts`` maps a leader epoch to its start offset. ``stale_controller_ns`` adds to ``max_isr_lag_ns`` while brokers
     are unreachable. ``effective_min_isr`` is the largest min(min.insync.replicas, replicas), ``lowest_min_isr`` the
@@ -88,9 +205,28 @@ class Facts:
     in some.
     """
 
+    where: TopicPartition
+    size: int = 0
+    replicas: tuple[Replica, ...] = ()
+    assigned: tuple[int, ...] = ()
+    ends: Mapping[int, int] = field(default_factory=dict)
+    required_from: Mapping[int, int] = field(default_factory=dict)
+    drain: Drain | None = None
+    deleted_before: int | None = None
+    final: int | None = None
+    clean: bool = True
+    kept: bool = True
+    expires: bool = False
+    tombstones_stay_ns: int = 0
+    idempotent: bool = True
+    lines: Sequence[Row] = ()
+    captures: Sequence[Row] = ()
+    committed: frozenset[Transaction] = frozenset()
+    torn: frozenset[Transaction] = frozenset()
+    input: Input | None = None  # if a copier writes the partition
     states: Sequence[State] = ()
     starts: Mapping[int, int] = field(default_factory=dict)
-    faults: Sequence[Fault] = ()
+    stops: Sequence[BrokerStop] = ()
     outages: Sequence[Outage] = ()
     new_logs: Sequence[NewLog] = ()
     lost_copies: Sequence[LostCopy] = ()
@@ -161,12 +297,12 @@ def at_most_all(effective_min_isr: int, state: State) -> int:
     return min(effective_min_isr, len(state.replicas) or effective_min_isr)
 
 
-def is_short(facts: Facts, state: State) -> bool:
+def is_short(facts: PartitionFacts, state: State) -> bool:
     """Return whether a leader's ISR is below min.insync.replicas."""
     return state.leader >= 0 and len(state.isr) < at_most_all(facts.smallest_isr, state)
 
 
-def short_of_members(facts: Facts) -> Iterator[Stretch]:
+def short_of_members(facts: PartitionFacts) -> Iterator[Stretch]:
     """Yield when an ISR was too small with its leader and the controllers reachable."""
     for stretch in facts.stretches:
         state, since_ns, until_ns = stretch

@@ -1,14 +1,25 @@
-"""Pair the events of each fault."""
+"""Pair the events of each phase and of each fault."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
-from evidence.facts import FOREVER_NS
+from evidence.facts import FOREVER_NS, Span
 from history.events import Event
 
 KINDS = ("inject", "injected", "heal", "healed")
+
+
+def phases(events: Sequence[Event]) -> list[Span]:
+    """Return the phases by start; without an end, they last until the last event."""
+    ended = {event.phase: event.t_ns for event in events if event.kind == "phase_ended"}
+    last_ns = max((event.t_ns for event in events), default=0)
+    return [
+        Span(event.phase, event.t_ns, ended.get(event.phase, last_ns), event.phase in ended)
+        for event in events
+        if event.kind == "phase_started"
+    ]
 
 
 @dataclass(frozen=True)

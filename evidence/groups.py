@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
-from typing import NamedTuple, Self
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
-from evidence.columns import NULL, Bools, Codes, Columns, Ints, Names, bools, enumerated, groups, ints
+from evidence.columns import FAILED, NULL, Bools, Codes, Columns, Ints, Names, column, enumerated, groups, ints
 
 CHANGES = ("assigned", "revoked", "lost")
 ASSIGNED = 0
@@ -21,42 +20,23 @@ ASSIGNED = 0
 class Reads(Columns):
     """One partition's rows of ``history.tables.GROUP_READS``, by time."""
 
+    order = ("received_ns",)
     member: Codes
-    first: Ints
-    last: Ints
+    first: Ints = field(metadata=column("first_offset"))
+    last: Ints = field(metadata=column("last_offset"))
     received_ns: Ints
-
-    @classmethod
-    def of(cls, table: pa.Table, names: Names) -> Self:
-        found = cls(
-            member=names.codes(table["member"]),
-            first=ints(table["first_offset"]),
-            last=ints(table["last_offset"]),
-            received_ns=ints(table["received_ns"]),
-        )
-        return found.take(np.argsort(found.received_ns, kind="stable"))
 
 
 @dataclass(frozen=True)
 class Commits(Columns):
     """One partition's rows of ``history.tables.COMMITS``, by request time."""
 
+    order = ("asked_ns",)
     member: Codes
     offset: Ints
     asked_ns: Ints
     answered_ns: Ints  # NULL: the request's row
-    refused: Bools
-
-    @classmethod
-    def of(cls, table: pa.Table, names: Names) -> Self:
-        found = cls(
-            member=names.codes(table["member"]),
-            offset=ints(table["offset"]),
-            asked_ns=ints(table["asked_ns"]),
-            answered_ns=ints(table["answered_ns"]),
-            refused=bools(pc.is_valid(table["error"])),
-        )
-        return found.take(np.argsort(found.asked_ns, kind="stable"))
+    refused: Bools = field(metadata=FAILED)
 
     @property
     def taken(self) -> Commits:
@@ -73,15 +53,12 @@ class Ownership(NamedTuple):
 
 @dataclass(frozen=True)
 class GroupEvidence:
-    """Evidence about a consumer group; the rest as in ``GroupFacts``."""
+    """Evidence about a consumer group."""
 
     reads: Reads
     commits: Commits
     owned: Sequence[Ownership]
-    session_ns: int
-    faults: Sequence[tuple[int, int]] = ()
-    ended: Sequence[tuple[str, int]] = ()
-    commits_ahead: bool = False
+    facts: GroupFacts
 
     @cached_property
     def taken(self) -> Commits:

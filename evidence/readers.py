@@ -12,7 +12,7 @@ from history.events import Event
 from history.manifest import Manifest
 from history.readers import CATCH_UP, LIVE_CONSUMER
 
-STALE_NS = 10_000_000_000  # readers report once a second
+SILENT_NS = 10_000_000_000  # readers report once a second
 
 
 class ReaderFacts(NamedTuple):
@@ -58,8 +58,8 @@ def reader_facts(
     looked = next((event for event in events if event.step == CATCH_UP), None)
     if looked is None:
         return ReaderFacts(patience_ns)
-    told_ns: Mapping[str, int] = looked.detail.get("told", {})
-    alive = {reader for reader, t_ns in told_ns.items() if looked.t_ns - t_ns <= STALE_NS}
+    reported_ns: Mapping[str, int] = looked.detail.get("told", {})
+    alive = {reader for reader, t_ns in reported_ns.items() if looked.t_ns - t_ns <= SILENT_NS}
     running = {each["client_id"] for each in clients if _is_reader(each, manifest) and _ran_at(each, looked.t_ns)}
     drained_ns = [each["ended_ns"] for each in clients if each["role"] == "drain" and each.get("ended_ns")]
     ended_ns = [ended for _, ended in faults]
@@ -69,7 +69,7 @@ def reader_facts(
         patience_ns=patience_ns,
         still_ns=looked.t_ns - since_ns,
         alive=frozenset(alive),
-        silent=frozenset((running | told_ns.keys()) - alive),
+        silent=frozenset((running | reported_ns.keys()) - alive),
         topic=grouped["topic"] if grouped else None,
     )
 

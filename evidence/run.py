@@ -11,7 +11,8 @@ from typing import Any
 
 import pyarrow as pa
 
-from evidence.partition import Drain, Replica
+from evidence.facts import Drain, Replica, Span
+from evidence.faults import FaultSpan, fault_spans, phases
 from evidence.reader import problem_of
 from evidence.tables import read_rows
 from history.errors import EvidenceError
@@ -45,6 +46,14 @@ class Run:
     @cached_property
     def clock(self) -> Clock:
         return read_clock(self.folder.path / "clock.jsonl")
+
+    @cached_property
+    def phases(self) -> list[Span]:
+        return phases(self.events)
+
+    @cached_property
+    def faults(self) -> list[FaultSpan]:
+        return fault_spans(self.events)
 
     @cached_property
     def history(self) -> History:
@@ -104,7 +113,7 @@ class Run:
         return [TopicPartition(name, number) for name, topic in topics for number in topic.assignment]
 
     @property
-    def owes_history(self) -> bool:
+    def requires_history(self) -> bool:
         return any(node.role in {"controller", "zookeeper"} for node in self.manifest.nodes)
 
 

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import NamedTuple, Self
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from evidence.columns import NULL, Bools, Codes, Columns, Ints, Names, bools, enumerated, ints
+from evidence.columns import FAILED, NULL, Bools, Codes, Columns, Ints, Names, column, ints, words
 from history.share_groups import KINDS
 
 ACCEPT, RELEASE = range(len(KINDS))
@@ -22,48 +21,33 @@ ACCEPT, RELEASE = range(len(KINDS))
 class Deliveries(Columns):
     """One row per record and delivery, by offset, then time."""
 
+    order = ("offset", "received_ns")
     offset: Ints
     member: Codes
-    count: Ints  # from the broker; NULL: unknown
+    count: Ints = field(metadata=column("delivery_count"))  # from the broker; NULL: unknown
     since_ns: Ints  # fetched after this time
     received_ns: Ints
 
     @classmethod
-    def of(cls, table: pa.Table, names: Names) -> Self:
-        rows, offset = _each(table)
-        found = cls(
-            offset=offset,
-            member=names.codes(table["member"])[rows],
-            count=ints(table["delivery_count"])[rows],
-            since_ns=ints(table["since_ns"])[rows],
-            received_ns=ints(table["received_ns"])[rows],
-        )
-        return found.take(np.lexsort((found.received_ns, found.offset)))
+    def of(cls, table: pa.Table, names: Names | None = None) -> Self:
+        return super().of(_by_record(table), names)
 
 
 @dataclass(frozen=True)
 class Acks(Columns):
     """One row per record of each acknowledgement and response, by offset."""
 
+    order = ("offset",)
     offset: Ints
     member: Codes
-    kind: NDArray[np.int8]  # index in KINDS
+    kind: NDArray[np.int8] = field(metadata=words("kind", KINDS))
     asked_ns: Ints  # NULL: a response's row
     answered_ns: Ints  # NULL: a request's row
-    refused: Bools
+    refused: Bools = field(metadata=FAILED)
 
     @classmethod
-    def of(cls, table: pa.Table, names: Names) -> Self:
-        rows, offset = _each(table)
-        found = cls(
-            offset=offset,
-            member=names.codes(table["member"])[rows],
-            kind=enumerated(table["kind"], KINDS, "kind")[rows],
-            asked_ns=ints(table["asked_ns"])[rows],
-            answered_ns=ints(table["answered_ns"])[rows],
-            refused=bools(pc.is_valid(table["error"]))[rows],
-        )
-        return found.take(np.argsort(found.offset, kind="stable"))
+    def of(cls, table: pa.Table, names: Names | None = None) -> Self:
+        return super().of(_by_record(table), names)
 
     @property
     def answered(self) -> Bools:
@@ -71,12 +55,13 @@ class Acks(Columns):
         return found
 
 
-def _each(table: pa.Table) -> tuple[Ints, Ints]:
+def _by_record(table: pa.Table) -> pa.Table:
+    """Return a row for each offset of a row's range."""
     first = ints(table["first_offset"])
     lengths = np.maximum(ints(table["last_offset"]) - first + 1, 0)
     rows = np.repeat(np.arange(first.size), lengths)
     within = np.arange(rows.size) - np.repeat(np.cumsum(lengths) - lengths, lengths)
-    return rows, first[rows] + within
+    return table.take(pa.array(rows)).append_column("offset", pa.array(first[rows] + within))
 
 
 class ShareFacts(NamedTuple):

@@ -6,25 +6,24 @@ Each table of ``history.tables.RECORDED`` is a source.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 from history.partition import TopicPartition
 
-SEGMENTS = "segments"  # exported logs
-EPOCHS = "epoch files"  # leader-epoch-checkpoints
-LINES = "server logs"  # broker log lines
-HISTORY = "history"
-DATES = "dates"  # times of these states
-SENDS, POLLS, SEEKS, SAMPLES, VIEWS, CAPTURES = "sends", "polls", "seeks", "replicas", "isr", "offsets"
-GROUP = frozenset({"group_reads", "rebalances", "commits"})
-POSITIONS = "positions"
-REST = "rest"  # readers and groups came to rest before their stop
-SHARE = frozenset({"share_reads", "share_acks"})
+# Exported logs, leader-epoch-checkpoints, broker log lines, the controller's states and their times, groups at rest.
+Files = Literal["segments", "epoch files", "server logs", "history", "dates", "rest"]
+Tables = Literal["sends", "polls", "seeks", "replicas", "isr", "offsets", "positions"]
+Groups = Literal["group_reads", "rebalances", "commits", "share_reads", "share_acks"]
+Source = Files | Tables | Groups
 
 
-def sources(*names: str) -> frozenset[str]:
+def sources(*names: Source) -> frozenset[Source]:
     """Return a set of sources."""
     return frozenset(names)
+
+
+GROUP = sources("group_reads", "rebalances", "commits")
+SHARE = sources("share_reads", "share_acks")
 
 
 def counted(sentences: Sequence[str], what: str) -> str:

@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from evidence.columns import NULL, Ints, Names, Views, groups, ints
-from evidence.facts import UNFENCED_NS, Facts, ShortIsr, Stretch, short_of_members
+from evidence.facts import UNFENCED_NS, PartitionFacts, ShortIsr, Stretch, short_of_members
 from history.partition import TopicPartition
 from history.tables import CONTROLLER
 from kafka_files.states import State
@@ -146,7 +146,7 @@ def last_views(where: TopicPartition, views: Views, names: Names) -> list[dict[s
     return found
 
 
-def short_isrs(facts: Facts, views: Views, names: Names) -> list[ShortIsr]:
+def short_isrs(facts: PartitionFacts, views: Views, names: Names) -> list[ShortIsr]:
     """Return the leader's metadata's times below min.insync.replicas."""
     known = known_since(views, names, short_of_members(facts))
     return [

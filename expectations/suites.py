@@ -73,7 +73,7 @@ def validate(
         recorded: Parquet files by recorded table.
         manifest: ``None`` if unreadable.
         permitted: anomaly → why this configuration allows it for some producer.
-        reads: anomaly or invariant → the tables and other sources that it uses.
+        reads: anomaly or invariant that the run can show → the tables and other sources that it uses.
         data_docs: the site's folder; earlier runs' pages are kept.
 
     Raises:
@@ -85,7 +85,7 @@ def validate(
     setting = "" if manifest is None else configuration(manifest)
     suites = [_evidence(items)]
     if anomaly_counts is not None:
-        suites.append(_anomalies(anomalies, anomaly_counts, setting, permitted))
+        suites.append(_anomalies(anomalies, anomaly_counts, setting, permitted, reads))
     if invariants is not None:
         suites.append(_invariants(invariants, setting))
     foreign = manifest is not None and manifest.foreign
@@ -164,6 +164,7 @@ def _anomalies(
     counts: pa.Table,
     setting: str,
     permitted: Mapping[str, str],
+    judged: Collection[str],
 ) -> Suite:
     from expectations.custom import ExpectNoRowsWhere
 
@@ -178,7 +179,7 @@ def _anomalies(
             meta={"name": name},
         )
 
-    expectations = [expectation(name, severity) for name, severity in SEVERITY.items()]
+    expectations = [expectation(name, severity) for name, severity in SEVERITY.items() if name in judged]
     return Suite(ANOMALIES, to_pandas(cases(counts, examples)), expectations)
 
 

@@ -1,4 +1,4 @@
-"""The anomalies that a run can show; ``judge.checks.anomalies`` has the evidence of each."""
+"""The anomalies that a run can show. docs/checks.md defines them; ``judge.checks.anomalies`` has their evidence."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 
 class Truncation(StrEnum):
-    """What a truncated log makes of records."""
+    """How the truncation of a log causes an anomaly."""
 
     RECORD_GONE = "the record is gone"
     OFFSET_REUSED = "a later record got an earlier offset"
@@ -16,11 +16,12 @@ class Truncation(StrEnum):
 
 
 class Anomaly(NamedTuple):
-    """An anomaly.
+    """An anomaly's properties.
 
     ``severity``: S1 violates a guarantee of Kafka under this configuration; S2 is liveness, or needs review. ``lost``:
-    no reader will return an acknowledged record. ``truncation``: how a truncated log may cause it. ``control``: what a
-    scenario shows that is a positive control, and ``permitted_by`` which setting permits that, if not the producer's.
+    no reader will return an acknowledged record. ``truncation``: how a truncated log may cause it. ``control``: the
+    records that its positive control shows, in words. ``permitted_by``: what permits them, unless acks or unclean
+    elections do.
     """
 
     severity: str
@@ -74,5 +75,5 @@ CONTROLS = tuple(name for name, anomaly in ANOMALIES.items() if anomaly.control)
 
 
 def with_truncation(*kinds: Truncation) -> tuple[str, ...]:
-    """Return the anomalies that a truncated log may cause in these ways."""
+    """Return the names of the anomalies that a truncated log may cause in one of these ways."""
     return tuple(name for name, anomaly in ANOMALIES.items() if anomaly.truncation in kinds)

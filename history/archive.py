@@ -44,6 +44,7 @@ _RUN = [
     pa.field("sentence", pa.string(), nullable=False),
     pa.field("anomalies", pa.map_(pa.string(), pa.int64()), nullable=False),  # including allowed ones
     pa.field("broken", pa.list_(pa.string()), nullable=False),  # invariants
+    pa.field("known_bugs", pa.map_(pa.string(), pa.string())),  # of these invariants; null: an older row
     pa.field("precondition_met", pa.bool_()),  # null: the scenario has none
     pa.field("labels", pa.map_(pa.string(), pa.string()), nullable=False),  # campaign, item, and the campaign's labels
 ]
@@ -53,6 +54,7 @@ READ = ("manifest.json", "events.jsonl")
 
 class _Invariant(BaseModel):
     violations: int
+    known_bug: str = ""
 
 
 class _Verdict(BaseModel):
@@ -94,12 +96,10 @@ def rows_of(run: RunFolder) -> list[dict[str, Any]]:
         "environment": environment_of(manifest.host),
         "complete": not errors_of(run),
         "plimsoll": str(manifest.plimsoll) if manifest.plimsoll else None,
-        "judge": verdict.judge,
-        "verdict": verdict.verdict,
-        "sentence": verdict.sentence,
-        "anomalies": verdict.anomalies,
+        **{name: getattr(verdict, name) for name in ("judge", "verdict", "sentence", "anomalies")},
         "precondition_met": _precondition_met(run),
         "broken": [name for name, found in verdict.invariants.items() if found.violations],
+        "known_bugs": {name: found.known_bug for name, found in verdict.invariants.items() if found.known_bug},
     }
     nothing = {"metric": "", "phase": "", "censored": False, "trusted": False, "note": "nothing was measured"}
     return [{**of_run, **row} for row in measured or [nothing]]
@@ -138,8 +138,8 @@ def _software(host: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def _digest(told: Mapping[str, Any]) -> str:
-    return hashlib.sha256(json.dumps(told, sort_keys=True).encode()).hexdigest()[:12]
+def _digest(facts: Mapping[str, Any]) -> str:
+    return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()[:12]
 
 
 def add(archive: Path, rows: Iterable[Mapping[str, Any]]) -> Path:

@@ -48,9 +48,9 @@ class Sizes:
     seed: str
 
     @classmethod
-    def of(cls, told: int | Mapping[str, Any], seed: str = "") -> Self:
-        likely = np.array([told]) if isinstance(told, int) else np.asarray(_likely(told), np.int64)
-        return cls(likely, f"{seed} size")
+    def of(cls, distribution: int | Mapping[str, Any], seed: str = "") -> Self:
+        likely = [distribution] if isinstance(distribution, int) else _likely(distribution)
+        return cls(np.asarray(likely, np.int64), f"{seed} size")
 
     @property
     def fixed(self) -> bool:
@@ -75,9 +75,9 @@ class Sizes:
         return sizes
 
 
-def _likely(told: Mapping[str, Any]) -> NDArray[Any]:
+def _likely(distribution: Mapping[str, Any]) -> NDArray[Any]:
     middles = (np.arange(SIZES) + 0.5) / SIZES
-    match told:
+    match distribution:
         case {"uniform": [low, high]}:
             even: Floats = low + np.floor(middles * (high - low + 1))
             return even
@@ -92,7 +92,7 @@ def _likely(told: Mapping[str, Any]) -> NDArray[Any]:
             found = np.searchsorted(ends[:-1] / ends[-1], middles, side="right")
             sizes = np.array([size for size, _ in each])
             return np.take(sizes, found)
-    raise ValueError(f"{told!r} is no distribution of sizes")
+    raise ValueError(f"{distribution!r} is no distribution of sizes")
 
 
 # --- keys ----------------------------------------------------------------------------------------
@@ -106,14 +106,14 @@ class Keys:
     seed: str
 
     @classmethod
-    def of(cls, told: Mapping[str, Any], seed: str = "") -> Self:
-        count = told["count"]
+    def of(cls, setting: Mapping[str, Any], seed: str = "") -> Self:
+        count = setting["count"]
         weights = np.ones(count)
-        if told["distribution"] == "zipf":
-            weights = np.arange(1, count + 1) ** -float(told["exponent"])
-        elif told["distribution"] == "hot":
-            weights[0] = told["hot"]
-            weights[1:] = (1 - told["hot"]) / max(count - 1, 1)
+        if setting["distribution"] == "zipf":
+            weights = np.arange(1, count + 1) ** -float(setting["exponent"])
+        elif setting["distribution"] == "hot":
+            weights[0] = setting["hot"]
+            weights[1:] = (1 - setting["hot"]) / max(count - 1, 1)
         until = np.cumsum(weights)
         return cls(until / until[-1], f"{seed} key")
 

@@ -75,17 +75,17 @@ def read_events(path: Path) -> Iterator[Event]:
             yield event
 
 
-def _event(told: Any, where: str) -> Event:
+def _event(row: Any, where: str) -> Event:
     texts = ("wall", "kind", "phase", "step", "target")
     if (
-        not isinstance(told, dict)
-        or not {"t_ns", "wall", "kind"} <= told.keys() <= {"t_ns", *texts, "detail"}
-        or type(told["t_ns"]) is not int
-        or not all(isinstance(told.get(name, ""), str) for name in texts)
-        or not isinstance(told.get("detail", {}), dict)
+        not isinstance(row, dict)
+        or not {"t_ns", "wall", "kind"} <= row.keys() <= {"t_ns", *texts, "detail"}
+        or type(row["t_ns"]) is not int
+        or not all(isinstance(row.get(name, ""), str) for name in texts)
+        or not isinstance(row.get("detail", {}), dict)
     ):
-        raise EvidenceError(f"{where} is no event: {json.dumps(told):.200}.")
-    return Event(**told)
+        raise EvidenceError(f"{where} is no event: {json.dumps(row):.200}.")
+    return Event(**row)
 
 
 def errors_of(run: RunFolder) -> list[str]:

@@ -10,11 +10,12 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 
 from history.errors import EvidenceError
 from history.folder import write_atomically
+from history.kafka_versions import RELEASES
 from history.product import Product
 from history.traits import Trait
 
 FORMAT: Final = 3
-Origin = Literal["recorded", "operations", "verifiable", "ledger", "jepsen"]
+Origin = Literal["recorded", "watched", "operations", "verifiable", "ledger", "jepsen"]
 
 # Broker settings of a topic setting, with unit factor, by precedence.
 _OF_BROKERS = {
@@ -121,17 +122,25 @@ class Manifest(_Model):
 
     @model_validator(mode="after")
     def _recorded_runs_name_their_cluster(self) -> Self:
-        if not self.foreign and (self.mode is None or self.runtime is None):
+        if self.origin == "recorded" and (self.mode is None or self.runtime is None):
             raise ValueError("a recorded run names its mode and its runtime")
         return self
 
     @property
     def foreign(self) -> bool:
         """Return whether the history was imported."""
-        return self.origin != "recorded"
+        return self.origin not in ("recorded", "watched")
+
+    @property
+    def watched(self) -> bool:
+        """Return whether the cluster was only observed."""
+        return self.origin == "watched"
 
     @property
     def kafka_versions(self) -> list[str]:
+        """Return the versions that brokers ran, or the oldest and the newest: no broker reports its own."""
+        if self.watched:
+            return [str(RELEASES[0]), str(RELEASES[-1])]
         return list(dict.fromkeys([self.kafka_version, *(start.kafka_version for start in self.incarnations)]))
 
     @property
@@ -175,14 +184,14 @@ class Manifest(_Model):
         return {self.topic_setting(topic, name, default), *self._changed(topic, name)}
 
     def _changed(self, topic: str, name: str) -> Iterator[str]:
-        for key, told in self.steps:
+        for key, step in self.steps:
             value: str | None = None
-            if key == "configure" and told.get("topic") == topic:
-                value = told["set"].get(name)
-            elif key == "configure" and told.get("topic") is None:
-                value = _of_broker(name, told["set"])
+            if key == "configure" and step.get("topic") == topic:
+                value = step["set"].get(name)
+            elif key == "configure" and step.get("topic") is None:
+                value = _of_broker(name, step["set"])
             elif key == "restart":
-                value = _of_broker(name, told.get("with", {}))
+                value = _of_broker(name, step.get("with", {}))
             if value is not None:
                 yield value
 

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from functools import lru_cache
 from pathlib import Path, PurePosixPath
-from typing import Any, NamedTuple, TypeAlias, cast
+from typing import Any, NamedTuple, Self, TypeAlias, cast
 from urllib.parse import urlsplit
 
 from history.errors import BadInput
@@ -37,17 +37,14 @@ class Stat(NamedTuple):
 
 
 @dataclass(frozen=True, order=True)
-class RemotePath:
-    """A path in an object store, sent to Spark's workers; ``listed`` caches a listing."""
+class PureRemotePath:
+    """A name in an object store, as ``pathlib.PurePath``."""
 
     store: str
     inner: PurePosixPath
-    listed: Stat | None = field(default=None, compare=False, repr=False)
 
     def __str__(self) -> str:
         return f"{self.store}/{self.inner}".removesuffix("/.")
-
-    # --- names ---------------------------------------------------------------------------------
 
     @property
     def name(self) -> str:
@@ -62,26 +59,31 @@ class RemotePath:
         return self.inner.suffix
 
     @property
-    def parent(self) -> RemotePath:
-        return RemotePath(self.store, self.inner.parent)
+    def parent(self) -> Self:
+        return type(self)(self.store, self.inner.parent)
 
     @property
-    def parents(self) -> list[RemotePath]:
-        return [RemotePath(self.store, inner) for inner in self.inner.parents]
+    def parents(self) -> list[Self]:
+        return [type(self)(self.store, inner) for inner in self.inner.parents]
 
-    def __truediv__(self, more: str | PurePosixPath) -> RemotePath:
-        return RemotePath(self.store, self.inner / more)
+    def __truediv__(self, more: str | PurePosixPath) -> Self:
+        return type(self)(self.store, self.inner / more)
 
-    def with_name(self, name: str) -> RemotePath:
-        return RemotePath(self.store, self.inner.with_name(name))
+    def with_name(self, name: str) -> Self:
+        return type(self)(self.store, self.inner.with_name(name))
 
-    def relative_to(self, other: RemotePath) -> PurePosixPath:
+    def relative_to(self, other: PureRemotePath) -> PurePosixPath:
         return self.inner.relative_to(other.inner)
+
+
+@dataclass(frozen=True, order=True)
+class RemotePath(PureRemotePath):
+    """A path in an object store, sent to Spark's workers; ``listed`` caches a listing."""
+
+    listed: Stat | None = field(default=None, compare=False, repr=False)
 
     def resolve(self) -> RemotePath:
         return self
-
-    # --- looking -------------------------------------------------------------------------------
 
     @property
     def key(self) -> str:
@@ -137,8 +139,6 @@ class RemotePath:
         for info in self.filesystem.get_file_info(FileSelector(self.key, recursive=recursive, allow_not_found=True)):
             inner = PurePosixPath(info.path.lstrip("/").removeprefix(root).lstrip("/"))
             yield RemotePath(self.store, inner, Stat(info.size, info.mtime_ns or 0) if info.is_file else None)
-
-    # --- reading and writing -------------------------------------------------------------------
 
     def open(self, mode: str = "r", *, errors: str = "strict", newline: str | None = None) -> Any:
         if mode not in {"r", "rb"}:

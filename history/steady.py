@@ -28,6 +28,6 @@ def why_unsteady(seconds: Sequence[Row]) -> str | None:
         mean = fmean(figures)
         wide = (max(figures) - min(figures)) / mean if mean else 0.0
         if wide > MAX_RANGE:
-            told = f"the range of {what} over {WINDOWS} windows is {wide:.0%} of its mean, above {MAX_RANGE:.0%}"
-            return f"no steady state: {told}"
+            change = f"the range of {what} over {WINDOWS} windows is {wide:.0%} of its mean, above {MAX_RANGE:.0%}"
+            return f"no steady state: {change}"
     return None

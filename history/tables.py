@@ -284,6 +284,8 @@ INVARIANTS = pa.schema(
         _required("verdict", pa.string()),
         pa.field("reason", pa.string()),  # why unknown, or the first violation
         pa.field("evidence", pa.string()),
+        pa.field("first_on", pa.string()),  # partition of the first violation
+        _required("known_bug", pa.string()),  # issue, or ""
     ]
 )
 

@@ -37,8 +37,8 @@ def counted(count: int, what: str) -> str:
 
 def some_of(things: Sequence[object], most: int = 5) -> str:
     """Return ``orders-0, orders-1 and 3 more``."""
-    told = ", ".join(map(str, things[:most]))
-    return told if len(things) <= most else f"{told} and {len(things) - most:,} more"
+    listed = ", ".join(map(str, things[:most]))
+    return listed if len(things) <= most else f"{listed} and {len(things) - most:,} more"
 
 
 def in_words(values: Mapping[str, Any], origin_ns: int | None = None) -> str:
@@ -46,8 +46,8 @@ def in_words(values: Mapping[str, Any], origin_ns: int | None = None) -> str:
 
     Times count from ``origin_ns``.
     """
-    told = ((name, value) for name, value in values.items() if value is not None)
-    return ", ".join(text for name, value in told if (text := _pair(name, value, origin_ns)))
+    known = ((name, value) for name, value in values.items() if value is not None)
+    return ", ".join(text for name, value in known if (text := _pair(name, value, origin_ns)))
 
 
 def _pair(name: str, value: Any, origin_ns: int | None) -> str:

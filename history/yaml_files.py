@@ -50,17 +50,17 @@ class _Loader(yaml.SafeLoader):
         return node
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
-        told: set[Any] = set()
+        seen: set[Any] = set()
         for key, _ in node.value:
             if isinstance(key, yaml.ScalarNode) and key.tag != "tag:yaml.org,2002:merge":
-                if key.value in told:
+                if key.value in seen:
                     raise yaml.constructor.ConstructorError(
                         "while reading a mapping",
                         node.start_mark,
                         f"the key {key.value!r} is there twice",
                         key.start_mark,
                     )
-                told.add(key.value)
+                seen.add(key.value)
         return super().construct_mapping(node, deep)
 
 
@@ -92,7 +92,7 @@ def read_mapping(path: Path, what: str) -> dict[str, Any]:
 
     Raises: BadInput.
     """
-    told = parse(read_text(path, what), path)
-    if not isinstance(told, dict):
+    mapping = parse(read_text(path, what), path)
+    if not isinstance(mapping, dict):
         raise BadInput(f"{path} holds no mapping; lines such as 'pairs: 10' are needed.")
-    return told
+    return mapping

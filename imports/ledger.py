@@ -43,11 +43,11 @@ def read(paths: Sequence[Path]) -> Tables:
                 continue
             if not isinstance(name, str) or name not in SCHEMAS:
                 line.refuse(f"table must be one of {', '.join([*SCHEMAS, TOPICS])}, not {name!r}.")
-            told = {each: row.pop(each, None) for each in KEYED} if name == "sends" else {}
+            keyed = {each: row.pop(each, None) for each in KEYED} if name == "sends" else {}
             found[name].append(_row(line, SCHEMAS[name], row))
             if name == "sends":
                 _refuse_second(line, found[name][-1], sent)
-                imported += _keyed(line, found[name][-1], told)
+                imported += _keyed(line, found[name][-1], keyed)
     return Tables(found["sends"], found["polls"], imported, gaps=unread.gaps, topics=topics)
 
 
@@ -72,8 +72,8 @@ def _setting(value: Any) -> str:
     return value if isinstance(value, str) else json_text(value)
 
 
-def _keyed(line: Line, row: Row, told: Row) -> Iterator[Row]:
-    key, tombstone = line.scalar(told["key"], "key"), told["tombstone"]
+def _keyed(line: Line, row: Row, keyed: Row) -> Iterator[Row]:
+    key, tombstone = line.scalar(keyed["key"], "key"), keyed["tombstone"]
     if tombstone not in (None, True, False):
         line.refuse(f"tombstone must be true or false, not {tombstone!r}.")
     if key is not None:

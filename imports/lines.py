@@ -126,7 +126,6 @@ def json_lines(path: Path, unread: Unread, *, with_log_lines: bool = False) -> I
                 raise
             refused = refused or error
             if cut:
-                unread.torn.append(line)
                 unread.gaps.append(f"{path.name}: output cut off in the middle of line {number}.")
                 unread.torn.append(line)
             else:

@@ -76,10 +76,10 @@ class Pair:
     @property
     def sends(self) -> list[Sent]:
         """Return the completion's sends, and the invocation's that it omits."""
-        told = [mop for mop in self.last.mops if isinstance(mop, Sent)]
-        known = {(json_text(mop.key), json_text(mop.value)) for mop in told}
+        completed = [mop for mop in self.last.mops if isinstance(mop, Sent)]
+        known = {(json_text(mop.key), json_text(mop.value)) for mop in completed}
         asked = [mop for mop in (self.invoked.mops if self.invoked else ()) if isinstance(mop, Sent)]
-        return told + [mop for mop in asked if (json_text(mop.key), json_text(mop.value)) not in known]
+        return completed + [mop for mop in asked if (json_text(mop.key), json_text(mop.value)) not in known]
 
 
 def read(paths: Sequence[Path]) -> History:
@@ -161,7 +161,7 @@ def history_of(operations: Iterable[Operation], gaps: Sequence[str] = ()) -> His
     """Return sends and reads, in the order of completions."""
     found = list(pairs(operations))
     sends = [send for number, pair in enumerate(found) for send in _sends(number, pair)]
-    hands = _Hands(told=any(pair.last.rebalanced is not None for pair in found))
+    hands = _Hands(reports_rebalances=any(pair.last.rebalanced is not None for pair in found))
     reads = list(_reads(found, hands))
     keys = [key for pair in found for key in _keys(pair)]
     transactional = frozenset(pair.last.process for pair in found if pair.last.f == "txn" and pair.sends)
@@ -212,7 +212,7 @@ def _sends(number: int, pair: Pair) -> Iterator[Send]:
 class _Hands:
     """The keys that each process reads, and as which reader: one unbroken sequence of reads."""
 
-    told: bool
+    reports_rebalances: bool
     turns: dict[tuple[str, str], int] = field(default_factory=dict)
     last: dict[tuple[str, str], int] = field(default_factory=dict)  # the last offset of a reader's sequence
     modes: dict[str, str] = field(default_factory=dict)
@@ -234,7 +234,7 @@ class _Hands:
         """
         at = process, key
         subscribes = self.modes.get(process) == "subscribe"
-        if subscribes and not self.told and offset > self.last.get(at, offset) + 1:
+        if subscribes and not self.reports_rebalances and offset > self.last.get(at, offset) + 1:
             self.begin_anew(process, [key])
         turn = self.turns.setdefault(at, 0)
         self.last[at] = offset

@@ -180,8 +180,8 @@ def _times(tables: Tables) -> tuple[int, int]:
 def _write_events(folder: RunFolder, manifest: Manifest, tables: Tables) -> None:
     first, last = _times(tables)
     started = Event(first, manifest.started_at, "run_started", detail={"imported": manifest.scenario_name})
-    told = {"gap": tables.gaps, "note": tables.notes}
-    said = [Event(last, manifest.started_at, kind, detail={"message": each}) for kind in told for each in told[kind]]
+    sentences = [*(("gap", each) for each in tables.gaps), *(("note", each) for each in tables.notes)]
+    messages = [Event(last, manifest.started_at, kind, detail={"message": each}) for kind, each in sentences]
     counts: dict[str, Any] = {"sends": len(tables.sends), "polls": len(tables.polls)}
     deleted = [
         Event(
@@ -190,8 +190,8 @@ def _write_events(folder: RunFolder, manifest: Manifest, tables: Tables) -> None
             "injected",
             detail={"partition": f"{topic}-{number}", "deleted_before": 2**63 - 1},
         )
-        for topic, told in tables.topics.items()
-        for number in (manifest.topics[topic].assignment if told.deleted else ())
+        for topic, declared in tables.topics.items()
+        for number in (manifest.topics[topic].assignment if declared.deleted else ())
     ]
-    events = [started, *said, *deleted, Event(last, manifest.started_at, "collected", detail=counts)]
+    events = [started, *messages, *deleted, Event(last, manifest.started_at, "collected", detail=counts)]
     folder.events.write_text("".join(json.dumps(vars(event)) + "\n" for event in events))

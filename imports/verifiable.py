@@ -261,7 +261,7 @@ def _may_have_sent(tool: _Tool, last: Mapping[tuple[str, str | None], int], read
     if not (tool.acked or tool.errors):
         return bool(tool.torn) and not (tool.reads or tool.ranges)
     match = NUMBER.fullmatch(str(read.value))
-    told = last.get((_topic(read.key), match[1])) if match else None
-    if match is None or told is None:
+    reported = last.get((_topic(read.key), match[1])) if match else None
+    if match is None or reported is None:
         return False
-    return bool(tool.torn) or (not tool.ended and int(match[2]) > told)
+    return bool(tool.torn) or (not tool.ended and int(match[2]) > reported)

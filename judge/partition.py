@@ -12,9 +12,10 @@ import pyarrow as pa
 
 from evidence.columns import Sends, producer_of
 from evidence.counts import Counts
-from evidence.gather import Question, RunFacts, Transaction, clients, gather
+from evidence.facts import PartitionFacts, RunFacts, Transaction
+from evidence.gather import clients, gather
 from evidence.partition import PartitionEvidence
-from evidence.sources import DATES, HISTORY
+from evidence.sources import Source
 from evidence.views import Change, leaders
 from history.partition import TopicPartition
 from judge.checks import atomicity, imported, invariants
@@ -23,11 +24,11 @@ from judge.checks.anomalies import EXPLAINED
 from judge.checks.cases import accounted, cases
 from judge.checks.causes import brought_about
 from judge.checks.findings import Findings, ruled
+from judge.checks.leader_changes import history_gaps, possible_losses
 from judge.checks.log_content import OpenEnds, open_ends
 from judge.checks.readers import undecided_readers
 from judge.checks.records import unrecorded
 from judge.checks.shares import undecided_shares
-from judge.checks.takeovers import holes, takeovers
 from judge.measures import latency, recovery, replica_series
 from judge.verdict.explanations import Case, Witnesses
 
@@ -53,60 +54,61 @@ class Answer:
     parts: dict[Transaction, atomicity.Part]
 
 
-def opened(run: RunFacts, question: Question) -> tuple[set[Transaction], set[Transaction]]:
+def open_transactions(run: RunFacts, facts: PartitionFacts) -> tuple[set[Transaction], set[Transaction]]:
     """Return transactions of unknown outcome, and those with a read record."""
-    names, sends, polls, _ = clients(run, question.where)
+    names, sends, polls, _ = clients(run, facts.where)
     return atomicity.open_transactions(sends, atomicity.stable(polls, sends), names)
 
 
-def judge(run: RunFacts, question: Question) -> Answer:
+def judge(run: RunFacts, facts: PartitionFacts) -> Answer:
     """Judge one partition."""
-    of, held = gather(run, question)
-    told = accounted(run, question, of)
-    held.unrecorded = unrecorded(of, told)
-    held.undecided_readers = [*undecided_readers(of), *undecided_shares(of)]
-    findings, by = Findings(), partial(brought_about, of, takeovers(of))
+    of, counted = gather(run, facts)
+    account = accounted(of)
+    counted.unrecorded = unrecorded(of, account)
+    counted.undecided_readers = [*undecided_readers(of), *undecided_shares(of)]
+    findings, by = Findings(), partial(brought_about, of, possible_losses(of))
     rule = partial(ruled, names=of.names, permitted=run.permitted, brought_about=by)
-    for each in cases(run, of, told):
+    for each in cases(of, account):
         findings.add_cases(of.where, each, of.names, run.permitted, by)
     if not run.foreign:
         invariants.check(of, findings)
         findings.lacking = _lacking(of)
-        _explain(of, findings, run.origin_ns)
-    parts = atomicity.parts(of.where, of.sends, told, of.names, set(question.torn), ruled=rule)
+        _explain(of, findings)
+    parts = atomicity.parts(of.where, of.sends, account, of.names, set(of.torn), ruled=rule)
     return Answer(
         where=of.where,
         findings=findings,
-        counts=held,
-        delivery={**of.where._asdict(), **counts(of.sends, told)},
+        counts=counted,
+        delivery={**of.where._asdict(), **counts(of.sends, account)},
         changes=of.changes,
-        stalls=recovery.longest_stalls(of.where, _of_open_loops(of, run), of.samples, run.spans),
+        stalls=recovery.longest_stalls(of.where, _of_open_loops(of), of.samples, run.spans),
         loads=latency.phase_loads(of.sends, of.polls, of.names, run.load_spans),
         seconds=latency.by_second(of.sends),
         series={
             "timeline_replicas": replica_series.timeline_replicas(of, run.probe_hz),
             "timeline_isr": replica_series.timeline_isr(of),
         },
-        open_ends=open_ends(of) if of.clean and of.transactional else OpenEnds(),
-        gone_of=atomicity.with_gone_records(of.sends, told, of.names) if run.transactional else set(),
+        open_ends=open_ends(of) if of.clean and run.transactional else OpenEnds(),
+        gone_of=atomicity.with_gone_records(of.sends, account, of.names) if run.transactional else set(),
         parts=imported.parts_with_names(parts, of) if run.foreign else parts,
     )
 
 
-def _of_open_loops(of: PartitionEvidence, run: RunFacts) -> Sends:
-    codes = [code for code, name in enumerate(of.names.listed) if name in run.open_loops]
+def _of_open_loops(of: PartitionEvidence) -> Sends:
+    codes = [code for code, name in enumerate(of.names.listed) if name in of.run.open_loops]
     return of.sends.take(np.isin(producer_of(of.sends.value), codes))
 
 
-def _lacking(of: PartitionEvidence) -> dict[str, str]:
-    found: dict[str, str] = {}
-    for hole in holes(of):
-        for kind in [DATES] if hole.undated else [HISTORY, DATES]:
-            found.setdefault(kind, hole.why)
-    return found
+def _lacking(of: PartitionEvidence) -> dict[Source, str]:
+    lacking: dict[Source, str] = {}
+    for gap in history_gaps(of):
+        if not gap.undated:
+            lacking.setdefault("history", gap.why)
+        lacking.setdefault("dates", gap.why)
+    return lacking
 
 
-def _explain(of: PartitionEvidence, findings: Findings, origin_ns: int) -> None:
+def _explain(of: PartitionEvidence, findings: Findings) -> None:
     examples = [
         (kind.anomaly, row) for kind, rows in findings.examples.items() if kind.anomaly in EXPLAINED for row in rows
     ]
@@ -115,7 +117,7 @@ def _explain(of: PartitionEvidence, findings: Findings, origin_ns: int) -> None:
     led: dict[int, list[tuple[int, int]]] = {}
     for (epoch, leader), seen_ns in leaders(of.views).items():
         led.setdefault(epoch, []).append((leader, seen_ns))
-    witnesses = Witnesses(of.samples, led, of.epochs, of.lines, origin_ns)
+    witnesses = Witnesses(of.samples, led, of.epochs, of.lines, of.run.origin_ns)
     for anomaly, row in examples:
         case = Case(anomaly, row["producer_id"], row["seq"], row["acks"], row["offset"], row.get("at_ns"))
         row["explanation"] = witnesses.explain(case)

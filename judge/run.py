@@ -1,4 +1,4 @@
-"""Judge a run: query each partition and combine the answers."""
+"""Judge a run: judge each partition, then combine the answers into tables."""
 
 from __future__ import annotations
 
@@ -11,11 +11,9 @@ from typing import Any
 import pyarrow as pa
 
 from evidence.counts import Copies, Counts, of_captures
-from evidence.facts import Facts
-from evidence.faults import fault_spans
-from evidence.gather import Question, RunFacts
+from evidence.facts import PartitionFacts, Row, RunFacts
 from evidence.groups import GroupFacts
-from evidence.partition import Row
+from evidence.profiles import profile_of
 from evidence.reader import Tables
 from evidence.readers import reader_facts
 from evidence.run import Run, drains
@@ -24,6 +22,7 @@ from evidence.silences import silences
 from evidence.sources import Gap, Gaps, sources
 from evidence.tables import read_rows, table_of
 from history.anomalies import SEVERITY
+from history.manifest import Manifest
 from history.partition import TopicPartition
 from history.share_groups import still_s
 from history.tables import JUDGED, SEEKS
@@ -33,29 +32,36 @@ from judge.checks.allowed import allowed_to, may_be_known_already
 from judge.checks.delivery import total
 from judge.checks.findings import Findings, Tally, facts, in_doubt
 from judge.checks.log_content import OpenEnds
-from judge.checks.premises import Premises, by_place, disturbances, request_timeouts_ns
-from judge.checks.transactions import faults, limit_ns, transactional
+from judge.checks.premises import (
+    Premises,
+    active_faults,
+    by_partition,
+    disturbances,
+    request_timeouts_ns,
+    transaction_limit_ns,
+    transactional,
+)
 from judge.measures import latency, metrics, recovery, steady
-from judge.partition import Answer, judge, opened
+from judge.partition import Answer, judge, open_transactions
 from judge.verdict import evidence
 from judge.verdict.members import unrecorded_members
 
-# Answers keep the order.
-Spread = Callable[[Callable[[Question], Any], Sequence[Question]], list[Any]]
+# Applies a function to every partition; the results keep the order.
+Spread = Callable[[Callable[[PartitionFacts], Any], Sequence[PartitionFacts]], list[Any]]
 Json = dict[str, Any]
 READS: Mapping[str, frozenset[str]] = {
     name: check.reads for table in (anomalies.NEEDS, invariants.INVARIANTS) for name, check in table.items()
 }
 
 
-def one_by_one(ask: Callable[[Question], Any], asked: Sequence[Question]) -> list[Any]:
-    """Query partitions in this process, without Spark."""
-    return [ask(question) for question in asked]
+def one_by_one(judge: Callable[[PartitionFacts], Any], partitions: Sequence[PartitionFacts]) -> list[Any]:
+    """Judge partitions in this process, without Spark."""
+    return [judge(facts) for facts in partitions]
 
 
 @dataclass(frozen=True)
 class Judged:
-    """The judged tables by name, and missing evidence."""
+    """A run's judged tables by name, and ``items``: the required evidence, with what is missing."""
 
     tables: Mapping[str, pa.Table]
     latency_log: str
@@ -71,14 +77,13 @@ def judge_run(run: Run, spread: Spread) -> Judged:
     Raises: EvidenceError.
     """
     premises = Premises(run)
-    known = run_facts(premises)
-    answers = ask(known, questions(premises), spread)
+    answers = judge_partitions(run_facts(premises), partition_facts(premises), spread)
     counts = Counts(silences=_silences(run)).merge([*(answer.counts for answer in answers), of_captures(run.captures)])
     missing = evidence.gaps(run, counts)
-    if run.owes_history:
-        missing["history of the controller"] += _holes(run, answers)
+    if run.requires_history:
+        missing["history of the controller"] += _history_gaps(run, answers)
     gaps = Gaps(gap for of_item in missing.values() for gap in of_item)
-    items = [*evidence.items(missing), evidence.elections_told(premises.untold_elections())]
+    items = [*evidence.items(missing), evidence.elections_shown(premises.unproven_elections())]
     findings = bring_together(answers, gaps)
     seeks = read_rows(run.files["seeks"], SEEKS)
     loads = latency.merge_phases(answer.loads for answer in answers)
@@ -89,13 +94,12 @@ def judge_run(run: Run, spread: Spread) -> Judged:
     return Judged(tables, log, items, gaps, seeks, counts.copies)
 
 
-# --- questions to partitions ---------------------------------------------------------------------
+# --- facts about run and partitions --------------------------------------------------------------
 
 
 def run_facts(premises: Premises) -> RunFacts:
-    """Return the facts that every partition needs."""
-    run, manifest = premises.run, premises.manifest
-    spans = recovery.phases(run.events)
+    """Return the facts about the whole run."""
+    run, manifest, faults = premises.run, premises.manifest, active_faults(premises.run.faults)
     return RunFacts(
         folder=run.folder.path,
         foreign=manifest.foreign,
@@ -110,25 +114,24 @@ def run_facts(premises: Premises) -> RunFacts:
             TopicPartition.parse(where): names for where, names in manifest.scenario.get("from_start", {}).items()
         },
         open_loops=frozenset(producer.producer_id for producer in manifest.producers if producer.rate_per_s),
-        spans=tuple(spans),
+        spans=tuple(run.phases),
         load_spans=tuple(recovery.load_spans(run.events)),
         resending=frozenset(p.producer_id for p in manifest.producers if may_be_known_already(manifest, p)),
         gave_up=evidence.gave_up(run),
-        ended=evidence.phases(run.events),
-        faults=tuple(faults(run.events)),
-        disturbances=tuple(disturbances(run.events, manifest)),
+        active_faults=tuple(faults),
+        disturbances=tuple(disturbances(run.faults, manifest)),
         request_timeouts_ns=request_timeouts_ns(manifest),
-        transaction_limit_ns=limit_ns(manifest),
+        transaction_limit_ns=transaction_limit_ns(manifest),
         origin_ns=_origin_ns(run),
         probe_hz=manifest.probe_hz,
         group=_group(premises),
         share=_share_group(premises),
-        readers=reader_facts(manifest, run.events, run.clients, faults(run.events)),
+        readers=reader_facts(manifest, run.events, run.clients, faults),
     )
 
 
 def _origin_ns(run: Run) -> int:
-    return next((span.from_ns for span in recovery.phases(run.events)), run.manifest.started_ns)
+    return next((span.from_ns for span in run.phases), run.manifest.started_ns)
 
 
 def _group(premises: Premises) -> GroupFacts | None:
@@ -140,7 +143,7 @@ def _group(premises: Premises) -> GroupFacts | None:
 
 
 def _ended_members(run: Run) -> Iterator[tuple[str, int]]:
-    for fault in fault_spans(run.events):
+    for fault in run.faults:
         if "injected" in fault.events and run.manifest.has(fault.step, Trait.STOPS_PROCESS):
             effect_ns = fault.at_ns("injected")
             yield from ((name, effect_ns) for name in fault.nodes if name.startswith("member"))
@@ -164,19 +167,19 @@ def _share_group(premises: Premises) -> ShareFacts | None:
 
 
 def _read_whole(premises: Premises) -> Json | None:
-    """Return the load whose topic a group reads, if its evidence is complete and its commits survive."""
+    """Return the load whose topic a group reads, if its members' records are complete and its commits survive."""
     load = premises.manifest.grouped
     if load is None or not premises.keeps_offsets or unrecorded_members(premises.run):
         return None
     return load
 
 
-def questions(premises: Premises) -> list[Question]:
-    """Return a question per partition."""
+def partition_facts(premises: Premises) -> list[PartitionFacts]:
+    """Return the facts about each partition."""
     run, manifest = premises.run, premises.manifest
     named = set(run.partitions).union(Tables(run.folder).partitions("sends", "polls"))
     sizes = Tables(run.folder).sizes()
-    lines, captures, reached = by_place(run.lines), by_place(run.captures), drains(run.clients)
+    lines, captures, reached = by_partition(run.lines), by_partition(run.captures), drains(run.clients)
     found = []
     for where in sorted(named):
         topic = manifest.topics.get(where.topic)
@@ -185,13 +188,13 @@ def questions(premises: Premises) -> list[Question]:
         producers = [producer for producer in manifest.producers if producer.topic == where.topic]
         replicas = run.replicas.get(where, ())
         found.append(
-            Question(
+            PartitionFacts(
                 where=where,
                 size=sizes[where] + sum(file.stat().st_size for each in replicas for file in each.segments),
                 replicas=replicas,
                 assigned=tuple(topic.assignment.get(where.partition, ())) if topic else (),
                 ends={row["broker_id"]: row["log_end_offset"] for row in after if row["log_end_offset"] is not None},
-                owed=premises.owed(where),
+                required_from=premises.required_from(where),
                 drain=reached.get(where),
                 deleted_before=premises.deleted.get(where),
                 final=premises.final(where) if clean else None,
@@ -200,33 +203,36 @@ def questions(premises: Premises) -> list[Question]:
                 expires=manifest.foreign and premises.expires(where.topic),
                 tombstones_stay_ns=premises.tombstones_stay_ns(where.topic) if manifest.foreign else 0,
                 idempotent=any(producer.idempotence for producer in producers),
-                facts=premises.facts(where) if topic else Facts(),
                 lines=lines.get(where, ()),
                 captures=captures.get(where, ()),
                 input=premises.of_input(evidence.input_of(run, where)),
+                **(premises.of_replicas(where) if topic else {}),
             )
         )
     return found
 
 
-def ask(run: RunFacts, asked: Sequence[Question], spread: Spread) -> list[Answer]:
-    """Judge every partition, twice if transactions lost records.
+def judge_partitions(run: RunFacts, partitions: Sequence[PartitionFacts], spread: Spread) -> list[Answer]:
+    """Judge every partition; twice if transactions lost records, since other partitions may have the others.
 
-    A record read anywhere commits its transaction.
+    A record that was read on any partition proves that its transaction is committed.
     """
     if run.transactional:
-        told = spread(partial(opened, run), asked)
-        seen = frozenset().union(*(seen for _, seen in told))
-        asked = [replace(each, committed=seen & frozenset(own)) for each, (own, _) in zip(asked, told, strict=True)]
-    answers: list[Answer] = spread(partial(judge, run), asked)
+        transactions = spread(partial(open_transactions, run), partitions)
+        seen = frozenset().union(*(seen for _, seen in transactions))
+        partitions = [
+            replace(facts, committed=seen & frozenset(own))
+            for facts, (own, _) in zip(partitions, transactions, strict=True)
+        ]
+    answers: list[Answer] = spread(partial(judge, run), partitions)
     torn = frozenset().union(*(answer.gone_of for answer in answers))
     if torn:
-        answers = spread(partial(judge, run), [replace(question, torn=torn) for question in asked])
+        answers = spread(partial(judge, run), [replace(facts, torn=torn) for facts in partitions])
     return answers
 
 
 def bring_together(answers: Iterable[Answer], gaps: Gaps) -> Findings:
-    """Return all findings, and torn transactions."""
+    """Merge the findings of all partitions, and add torn transactions, which span partitions."""
     answers = list(answers)
     findings = Findings().merge(_doubted(answer, gaps) for answer in answers)
     why = gaps.anywhere(anomalies.NEEDS["torn_transaction"].whole)
@@ -240,17 +246,16 @@ def _doubted(answer: Answer, gaps: Gaps) -> Findings:
 
 
 def compare_ends(open_ends: OpenEnds) -> Tally:
-    """Check I27 across partitions: all records end with the same marker."""
+    """Check I27 across partitions: a transaction has the same marker on all of them."""
     tally = Tally()
     for transaction, ended in sorted(open_ends.ended.items()):
-        owed = min(ended)
-        wrong = [word for word in ended if word != owed]
+        expected = min(ended)
+        wrong = [word for word in ended if word != expected]
         first = None
         if wrong:
-            t_ns, told = open_ends.first[transaction, wrong[0]]
-            where = TopicPartition.of(told)
-            evidence = {name: value for name, value in told.items() if name not in {"topic", "partition"}}
-            first = t_ns, where, facts(evidence | {"owed": owed})
+            t_ns, row = open_ends.first[transaction, wrong[0]]
+            evidence = {name: value for name, value in row.items() if name not in {"topic", "partition"}}
+            first = t_ns, TopicPartition.of(row), facts(evidence | {"owed": expected})
         tally.add(sum(ended.values()), sum(ended[word] for word in wrong), first)
     return tally
 
@@ -284,14 +289,16 @@ def _rows(
         ({**answer.where._asdict(), **change._asdict()} for answer in answers for change in answer.changes),
         key=lambda row: row["received_ns"],
     )
-    times = [*recovery.fault_times(manifest, run.events, states), *(row for answer in answers for row in answer.stalls)]
+    times = [*recovery.fault_times(run, states), *(row for answer in answers for row in answer.stalls)]
     yield "recovery", times
     loads = latency.latency(phase_loads)
     yield "latency", loads
     seconds = latency.timeline_sends(latency.merge_seconds(answer.seconds for answer in answers))
     yield "timeline_sends", seconds
-    unsteady = steady.unsteady(recovery.phases(run.events), run.events, seconds)
-    measured = metrics.Measured(manifest, run.events, loads, _whole(times), total(delivered), run.usage, unsteady)
+    unsteady = steady.unsteady(run.phases, run.faults, seconds)
+    measured = metrics.Measured(
+        manifest, run.events, run.faults, loads, _whole(times), total(delivered), run.usage, unsteady
+    )
     yield "metrics", metrics.metrics(measured)
 
 
@@ -305,13 +312,12 @@ def _joined(name: str, answers: Sequence[Answer]) -> pa.Table:
 
 
 def _invariants(run: Run, answers: Sequence[Answer], gaps: Gaps) -> list[Json]:
-    manifest = run.manifest
-    if manifest.foreign:  # its replicas were not observed
-        return []
+    manifest, profile = run.manifest, profile_of(run.manifest)
     found: dict[str, list[invariants.Verdict]] = {}
     for name, each in [*_by_partition(run, answers, gaps), *_of_transactions(answers)]:
         found.setdefault(name, []).append(each)
-    rows = (invariants.row(name, found[name], _origin_ns(run)) for name in invariants.INVARIANTS if name in found)
+    possible = [name for name, check in invariants.INVARIANTS.items() if profile.allows(check.reads) and name in found]
+    rows = (invariants.row(name, found[name], _origin_ns(run)) for name in possible)
     return known_bugs.named([row for row in rows if row is not None], manifest.kafka_versions, run.lines, manifest.mode)
 
 
@@ -320,10 +326,15 @@ def _by_partition(run: Run, answers: Iterable[Answer], gaps: Gaps) -> Iterator[t
     for answer in answers:
         if answer.where in assigned:
             for name in answer.findings.tallies:
-                yield name, invariants.verdict(answer.where, name, answer.findings, gaps, owes_history=run.owes_history)
+                yield (
+                    name,
+                    invariants.verdict(
+                        answer.where, name, answer.findings, gaps, requires_history=run.requires_history
+                    ),
+                )
 
 
-def _holes(run: Run, answers: Iterable[Answer]) -> Iterator[Gap]:
+def _history_gaps(run: Run, answers: Iterable[Answer]) -> Iterator[Gap]:
     for answer in answers:
         if run.states.get(answer.where):
             for source, why in answer.findings.lacking.items():
@@ -352,8 +363,13 @@ def _examples(findings: Findings, severity: Mapping[str, str]) -> Iterator[Json]
             yield {**row, **about, "evidence": facts(row["evidence"])}
 
 
+def not_judged(manifest: Manifest) -> list[str]:
+    """Return the anomalies and invariants that a watched cluster cannot show."""
+    return [name for name, reads in READS.items() if manifest.watched and not profile_of(manifest).allows(reads)]
+
+
 def undecided(tables: Mapping[str, pa.Table], why: Mapping[str, str]) -> dict[str, pa.Table]:
-    """Return anomalies and invariants, undecided where there is a reason."""
+    """Return the changed tables: anomalies and invariants named in ``why`` become undecided for that reason."""
 
     def of_case(row: Json) -> Json:
         doubt = why.get(row["anomaly"]) if row["allowed"] is False else None
@@ -361,7 +377,7 @@ def undecided(tables: Mapping[str, pa.Table], why: Mapping[str, str]) -> dict[st
 
     def of_check(row: Json) -> Json:
         doubt = why.get(row["invariant"])
-        return {**row, "verdict": "unknown", "reason": doubt.rstrip(".")} if doubt else row
+        return {**row, "verdict": "unknown", "reason": doubt.rstrip("."), "known_bug": ""} if doubt else row
 
     changed = {"anomalies": of_case, "anomaly_counts": of_case, "invariants": of_check} if why else {}
     return {
@@ -371,7 +387,7 @@ def undecided(tables: Mapping[str, pa.Table], why: Mapping[str, str]) -> dict[st
 
 
 def delivery(answers: Iterable[Answer]) -> Iterator[Json]:
-    """Yield rows of the delivery table."""
+    """Yield the delivery table's row of each partition with sends or findings."""
     for answer in answers:
         of = answer.findings
         found = {

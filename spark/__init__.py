@@ -1,5 +1,5 @@
-"""The judge as a Spark application: submits it, and spreads partitions over cores and hosts.
+"""Run the judge as a Spark application.
 
-spark-submit puts this folder in front of ``sys.path``: no module here may have the name of a standard or a used
-library. The package itself is found through PYTHONPATH, the root of the project.
+spark-submit puts this folder first on ``sys.path``, so no module may have a library's name. PYTHONPATH has the
+project's root.
 """

@@ -1,4 +1,4 @@
-"""What spark-submit starts: ``spark-submit spark/application.py job|cluster_job RUN [RUN …]``."""
+"""Start the judge: ``spark-submit spark/application.py job|cluster_job RUN [RUN …]``."""
 
 from __future__ import annotations
 

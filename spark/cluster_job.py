@@ -1,7 +1,7 @@
-"""The Spark application on a cluster: the judge of ``job.py``, ended when work waits in vain for an executor.
+"""Judge on a Spark cluster as ``job.py`` does, but end the application if no executor answers in time.
 
-An executor that cannot reach the driver ends and is started anew, without end: a standalone master gives such an
-application up only while none of its executors runs, and another is always just starting.
+Executors that cannot reach the driver are restarted endlessly: a standalone master gives up only while no executor
+runs, and one is always starting.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def main(folders: Sequence[str]) -> None:
 
 
 def _end_without_executors(context: SparkContext, ended: Event) -> None:
-    jvm: Any = context._jvm  # noqa: SLF001  # Python has no other way to Spark's own status
+    jvm: Any = context._jvm  # noqa: SLF001  # the only access to Spark's status
     tracker: Any = context._jsc.sc().statusTracker()  # noqa: SLF001
     limit = context.getConf().get(EXECUTOR_LIMIT)
     limit_s: int = jvm.org.apache.spark.network.util.JavaUtils.timeStringAsSec(limit)

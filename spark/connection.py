@@ -1,8 +1,7 @@
-"""Where Airflow's Spark connection says that Spark runs, and with which settings; light, so that it can be refused
-before anything starts.
+"""Read Airflow's Spark connection, without heavy imports, to reject a wrong one before anything starts.
 
-Its fields are those of Airflow's own Spark provider. Memory, cores and settings, which the provider's operators take as
-arguments, are further fields of ``extra``, called as spark-submit's options are.
+Its fields are those of Airflow's Spark provider. ``extra`` also has memory, cores and settings, named as spark-submit's
+options.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ from history.errors import BadInput
 _CONNECTION = "AIRFLOW_CONN_SPARK_DEFAULT"
 LOCAL = "local[*]"
 
-# A field of extra → Spark's own name of it, and the masters that it has a meaning for (empty: all).
+# A field of extra → Spark's name, and the masters that it applies to (empty: all).
 FIELDS: dict[str, tuple[str, str]] = {
     "queue": ("spark.yarn.queue", "yarn"),
     "namespace": ("spark.kubernetes.namespace", "k8s://"),
@@ -32,19 +31,19 @@ FIELDS: dict[str, tuple[str, str]] = {
     "num-executors": ("spark.executor.instances", ""),
     "total-executor-cores": ("spark.cores.max", "spark://"),
 }
-# Of the provider, about how it follows an application that it submitted; Plimsoll waits for spark-submit itself.
+# The provider polls its application with these; Plimsoll waits for spark-submit.
 _IGNORED = ("rest-scheme", "rest-port", "yarn_resourcemanager_webapp_address")
 _OTHERS = ("deploy-mode", "conf", "spark-binary")
 # How long work may wait while no executor answers the driver.
 EXECUTOR_LIMIT = "spark.plimsoll.executorTimeout"
 NO_EXECUTOR = 4  # the exit code of an application that waited longer
-# What the connection says elsewhere.
+# Settings that belong in other fields.
 _ELSEWHERE = {"spark.master": "host and port", "spark.submit.deployMode": "the field deploy-mode"}
 
 
 @dataclass(frozen=True)
 class SparkConnection:
-    """A master's URL as spark-submit takes it, ``client`` or ``cluster``, and Spark's settings by their names."""
+    """The master's URL for spark-submit, ``client`` or ``cluster``, and Spark's settings."""
 
     master: str = LOCAL
     deploy_mode: str = "client"
@@ -52,18 +51,17 @@ class SparkConnection:
 
     @property
     def is_local(self) -> bool:
-        """Whether everything runs in the driver's own process."""
+        """Return whether Spark runs in the driver's process."""
         return self.master == "local" or self.master.startswith("local[")
 
 
 def spark_connection(environment: Mapping[str, str]) -> SparkConnection:
-    """Airflow's Spark connection of the environment, where tasks put one that Airflow stores
-    (``operators.connections``); without one Spark runs in the driver, on all cores.
+    """Return Airflow's Spark connection (JSON or URI) of the environment; without one, Spark runs in the driver.
 
-    It is JSON or a URI, as Airflow takes both.
+    Tasks put stored connections there (``operators.connections``).
 
     Raises:
-        BadInput: it cannot be read, or asks for what is unknown, contradicts itself, or cannot be done.
+        BadInput: it is unreadable, unknown, contradictory or impossible.
     """
     text = environment.get(_CONNECTION)
     if text is None:
@@ -98,7 +96,7 @@ def _of_uri(text: str) -> tuple[str, str, Any, dict[str, Any]]:
 
 
 def _master(kind: str, host: str, port: Any) -> str:
-    """The master's URL, put together as the provider does: host holds all of it, or the kind is its scheme."""
+    """Return the master's URL as the provider builds it: the host is all of it, or the kind is its scheme."""
     end = f":{port}" if port else ""
     is_whole = kind == "spark" and ("://" in host or not port)
     whole = f"{host}{end}" if is_whole else f"{kind}://{host}{end}"
@@ -155,7 +153,7 @@ def _conf(told: Any) -> dict[str, str]:
 
 
 def _written(name: str, value: Any) -> str:
-    """A value as Spark spells it."""
+    """Return a value in Spark's spelling."""
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, str | int | float):

@@ -22,7 +22,7 @@ from history.commands import run_command
 from history.errors import HarnessError
 from history.scratch import scratch
 
-# What the parts of this project that executors import need, and what those need in turn.
+# Dependencies of the packages that executors import.
 LIBRARIES = (
     *("numpy", "pyarrow", "cramjam", "google-crc32c"),
     *("pydantic", "pydantic-core", "annotated-types", "typing-extensions", "typing-inspection"),
@@ -37,7 +37,7 @@ _NOT_NEEDED = re.compile(
     r"config-[^/]*)(/|$)|_tkinter|_flight\.|\.(a|pyi|pyx|pxd|pyc|h|hpp)$"
 )
 _GLIBC = re.compile(r"^(ld-linux|linux-vdso|libanl|libc|libdl|libm|libmvec|libpthread|libresolv|librt|libutil)[.-]")
-# PYTHONPATH: what Spark put there, its own Python part, stays in front.
+# Spark's own PYTHONPATH stays first.
 _START = f"""\
 #!/bin/sh
 home=$(cd "$(dirname "$0")/.." && pwd)
@@ -83,7 +83,7 @@ def _write(archive: Path) -> None:
 
 
 def _files() -> Iterator[tuple[str, Path]]:
-    """Return name in the archive → file: interpreter, standard library, libraries."""
+    """Yield name in the archive → file: interpreter, standard library, libraries."""
     yield f"bin/{_STANDARD}", Path(sys.base_prefix, "bin", _STANDARD)
     for place in {sysconfig.get_path("stdlib"), sysconfig.get_path("platstdlib", vars={"platbase": sys.base_prefix})}:
         yield from ((f"{sys.platlibdir}/{_STANDARD}/{name}", path) for name, path in _tree(Path(place)))

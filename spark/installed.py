@@ -1,7 +1,6 @@
-"""Lets a Python that Spark started import the installed pyspark, not Spark's own copy.
+"""Make Spark's Python processes import the installed pyspark, not Spark's copy.
 
-Spark puts ``pyspark.zip`` in front of every path. An archive's modules are compiled anew in each process: seven seconds
-of a small run, in the driver and its workers.
+Spark puts ``pyspark.zip`` first. Each process compiles an archive's modules again, 7 s of a small run.
 """
 
 from __future__ import annotations
@@ -14,7 +13,7 @@ _COPY = re.compile(r"/(pyspark|py4j-[^/]*)\.zip$")
 
 
 def prefer_installed() -> None:
-    """Take Spark's archives off ``sys.path`` where pyspark and py4j are also found beside them."""
+    """Remove Spark's archives from ``sys.path`` if pyspark and py4j are installed."""
     others = [place for place in sys.path if not _COPY.search(place)]
     if all(PathFinder.find_spec(library, others) for library in ("pyspark", "py4j")):
         sys.path[:] = others

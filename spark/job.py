@@ -1,6 +1,6 @@
-"""The Spark application that judges run folders, as ``application.py`` starts it; see spark/submit.py.
+"""Judge run folders as a Spark application, which ``application.py`` starts.
 
-Spark spreads the partitions of a run over its cores; everything else is plain functions (``judge.run``).
+Spark distributes a run's partitions over its cores; the rest is plain functions (``judge.run``).
 """
 
 from __future__ import annotations
@@ -20,7 +20,8 @@ import pyarrow as pa
 from pyspark import SparkContext
 from pyspark.errors import PySparkException
 
-from evidence.gather import Question
+from evidence.facts import PartitionFacts
+from evidence.profiles import profile_of
 from evidence.run import Run, open_folder
 from evidence.tables import write_table
 from expectations import checkpoint
@@ -35,21 +36,21 @@ from history.tables import JUDGED
 from judge.checks.allowed import allowed
 from judge.checks.delivery import total
 from judge.checks.premises import Premises
-from judge.run import READS, Judged, Spread, judge_run, undecided
+from judge.run import READS, Judged, Spread, judge_run, not_judged, undecided
 from judge.verdict.decided import cases, decided, forbidden
 from judge.verdict.notes import notes
 from judge.verdict.summary import Conclusion, verdict_of
 
 log = logging.getLogger("plimsoll.judge")
 
-SIDE_BY_SIDE = 2  # runs that are judged at the same time
+SIDE_BY_SIDE = 2  # runs judged at once
 TOLD_EVERY_S = 5.0
-CHECKED_ROWS_PER_S = 2_000_000  # by the contracts of tables: measured with sends and polls, on one core
-TASKS_PER_CORE = 32  # enough that the cores end at about the same time, and that progress shows
+CHECKED_ROWS_PER_S = 2_000_000  # by the tables' contracts, on one core (sends and polls)
+TASKS_PER_CORE = 32  # so that cores end at about the same time, and progress shows
 
 
 def main(folders: Sequence[str]) -> None:
-    """Judge run folders in one application, two at a time because each waits much, each into its own verdict/."""
+    """Judge run folders in one application, two at a time because each often waits."""
     with ThreadPoolExecutor(max_workers=SIDE_BY_SIDE) as pool:
         preloaded = pool.submit(checkpoint.load)  # takes seconds, and it is needed last
         context = SparkContext.getOrCreate()
@@ -64,24 +65,25 @@ def main(folders: Sequence[str]) -> None:
 
 
 def spread_over(context: SparkContext, folder: RunFolder, afterwards_s: float) -> Spread:
-    """Ask partitions on Spark's cores, the largest first, and report progress. Tasks share partitions, because a
-    task costs as much as judging a small one.
+    """Judge partitions on Spark's cores, the largest first, and report progress.
+
+    Tasks share partitions, because a task costs as much as judging a small one.
     """
 
-    def spread(judge: Callable[[Question], Any], asked: Sequence[Question]) -> list[Any]:
-        if not asked:
+    def spread(judge: Callable[[PartitionFacts], Any], partitions: Sequence[PartitionFacts]) -> list[Any]:
+        if not partitions:
             return []
-        done, ask = context.accumulator(0), _careful(judge)
+        done, judge_or_error = context.accumulator(0), _careful(judge)
 
-        def answers(share: Sequence[tuple[int, Question]]) -> Iterator[tuple[int, Any]]:
-            for place, question in share:
-                yield place, ask(question)
-                done.add(question.size)
+        def answers(share: Sequence[tuple[int, PartitionFacts]]) -> Iterator[tuple[int, Any]]:
+            for place, facts in share:
+                yield place, judge_or_error(facts)
+                done.add(facts.size)
 
-        largest_first = sorted(enumerate(asked), key=lambda numbered: -numbered[1].size)
-        tasks = min(len(asked), TASKS_PER_CORE * context.defaultParallelism)
+        largest_first = sorted(enumerate(partitions), key=lambda numbered: -numbered[1].size)
+        tasks = min(len(partitions), TASKS_PER_CORE * context.defaultParallelism)
         shares = [largest_first[task::tasks] for task in range(tasks)]
-        with _told(folder, lambda: done.value, sum(question.size for question in asked), afterwards_s):
+        with _told(folder, lambda: done.value, sum(facts.size for facts in partitions), afterwards_s):
             found = context.parallelize(shares, tasks).flatMap(answers).collect()
         for _, answer in found:
             if isinstance(answer, EvidenceError):
@@ -93,7 +95,7 @@ def spread_over(context: SparkContext, folder: RunFolder, afterwards_s: float) -
 
 @contextmanager
 def _told(folder: RunFolder, done: Callable[[], int], total: int, afterwards_s: float) -> Iterator[None]:
-    """Report every few seconds how many bytes are judged and how long the rest will take."""
+    """Report every few seconds the judged bytes and the remaining time."""
     ended, began_s = Event(), time.monotonic()
 
     def tell() -> None:
@@ -119,19 +121,19 @@ def _say(folder: RunFolder, what: str, left_s: int | None) -> None:
     print(f"{folder.run_id}: {what}{left}", flush=True)  # noqa: T201  # what a person waits for
 
 
-def _careful(judge: Callable[[Question], Any]) -> Callable[[Question], Any]:
+def _careful(judge: Callable[[PartitionFacts], Any]) -> Callable[[PartitionFacts], Any]:
     """Return unreadable evidence as an answer; Spark would wrap an exception."""
 
-    def ask(question: Question) -> Any:
+    def judge_or_error(facts: PartitionFacts) -> Any:
         try:
-            return judge(question)
+            return judge(facts)
         except EvidenceError as error:
             return error
         except (pa.ArrowException, OSError) as error:
             what = " ".join(str(error).split())[:300]
-            return EvidenceError(f"The recorded tables could not be read to the end of {question.where}: {what}")
+            return EvidenceError(f"The recorded tables could not be read to the end of {facts.where}: {what}")
 
-    return ask
+    return judge_or_error
 
 
 def judge_folder(folder: RunFolder, context: SparkContext) -> None:
@@ -149,7 +151,7 @@ def judge_folder(folder: RunFolder, context: SparkContext) -> None:
         _unknown(folder, str(error))
     except PySparkException as error:
         _unknown(folder, f"The recorded tables could not be read to the end: {str(error).splitlines()[0][:300]}")
-    except Exception as error:  # a checker that crashed has proved nothing, and the next run waits
+    except Exception as error:  # a crash proves nothing, and other runs wait
         log.exception("judging %s", folder.path)
         _unknown(folder, f"The judge itself failed: {type(error).__name__}: {error}")
 
@@ -158,7 +160,7 @@ def _conclude(run: Run, judged: Judged) -> None:
     """Run the suites on the judged tables; write the tables and verdict.json."""
     folder = run.folder
     items = [("seal intact", None), *judged.items, *decided(run.manifest, judged.tables)]
-    permitted = allowed(run.manifest, run.events, Premises(run).led_cleanly)
+    permitted, left_out = allowed(run.manifest, run.events, Premises(run).led_cleanly), not_judged(run.manifest)
     with written_here(folder.verdict / "data_docs") as data_docs:
         outcome = validate(
             items,
@@ -168,7 +170,7 @@ def _conclude(run: Run, judged: Judged) -> None:
             recorded=run.files,
             manifest=run.manifest,
             permitted=permitted,
-            reads=READS,
+            reads={name: tables for name, tables in READS.items() if name not in left_out},
             data_docs=data_docs,
         )
     tables = {**judged.tables, **undecided(judged.tables, outcome.undecided)}
@@ -186,6 +188,8 @@ def _conclude(run: Run, judged: Judged) -> None:
         allowed=permitted,
         notes=notes(run, judged.seeks, judged.copies),
         excused=sorted((row["anomaly"], row["allowed_why"], row["cases"]) for row in found if row["allowed"]),
+        profile=profile_of(run.manifest),
+        not_judged=left_out,
     )
     _write_verdict(folder, verdict_of(findings))
 

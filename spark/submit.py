@@ -1,4 +1,4 @@
-"""Judge run folders with spark-submit, here or as Airflow's Spark connection says."""
+"""Judge run folders with spark-submit, here or on Airflow's Spark connection."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ from spark.connection import EXECUTOR_LIMIT, NO_EXECUTOR, SparkConnection, spark
 
 ROOT = Path(__file__).parents[1]
 SPARK_HOME = Path(pyspark.__file__).parent
-_SHORT_LIVED = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"  # the JVM lives for seconds, and works little
+_SHORT_LIVED = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"  # the JVM runs for seconds
 _MASTER_LIMIT_S = 10.0
-# A partition takes large arrays and frees them in turn. With one allocator that maps and unmaps these, a worker keeps a
-# fifth less than with Arrow's and numpy's own, each with a store of what is free.
+# Partitions allocate and free large arrays. One allocator that unmaps them keeps a fifth less than the separate caches
+# of Arrow and numpy.
 _GIVEN_BACK = {
     "ARROW_DEFAULT_MEMORY_POOL": "system",
     "MALLOC_MMAP_THRESHOLD_": "4194304",
@@ -106,7 +106,7 @@ def _submit(folders: list[str], connection: SparkConnection, driver_host: str | 
 
 
 def _written(conf: Mapping[str, str], folder: Path) -> Path:
-    """Write the settings to a file that only its owner can read; command lines are public, and some are secrets."""
+    """Write the settings to a file that only its owner can read: command lines are public, and some are secrets."""
     lines = [f"{name}={value}".replace("\\", r"\\").replace("\n", r"\n") for name, value in conf.items()]
     path = folder / "spark.properties"
     path.touch(mode=0o600)
@@ -143,7 +143,7 @@ def _environment(connection: SparkConnection, folder: Path) -> dict[str, str]:
 def settings(connection: SparkConnection, driver_host: str | None, folder: Path) -> dict[str, str]:
     """Return all of Spark's settings: the connection's, else ours. Files for executors add up."""
     logging = f"-Dlog4j2.configurationFile={(ROOT / 'spark' / 'log4j2.properties').as_uri()}"
-    temporary = f'"-Djava.io.tmpdir={folder}"'  # which a driver that is killed leaves full
+    temporary = f'"-Djava.io.tmpdir={folder}"'  # a killed driver does not empty it
     here = connection.deploy_mode == "client"
     ours = {
         "spark.app.name": "plimsoll judge",
@@ -174,8 +174,8 @@ def _of_cluster(connection: SparkConnection, driver_host: str | None, folder: Pa
 
 
 def driver_address(connection: SparkConnection) -> str | None:
-    """Return this host's address towards the master, where executors find the driver; None if Spark chooses (one
-    process, YARN, or the user has chosen).
+    """Return this host's address towards the master, where executors find the driver; None if Spark or the user
+    chooses.
 
     Raises:
         HarnessError: no master responds.
@@ -224,7 +224,7 @@ def _own_group(command: list[str], environment: Mapping[str, str]) -> Iterator[s
         yield process
     finally:
         signal.signal(signal.SIGTERM, before)
-        # The Python driver outlives its spark-submit when only that is killed.
+        # The Python driver outlives a killed spark-submit.
         with suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)
         process.wait()

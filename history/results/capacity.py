@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
 from history.results.base import Model, Summary
 from history.results.cases import Case
 
+Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 Recommended = Literal["right", "under", "over", "unknown"]
 
 
@@ -28,35 +29,39 @@ class At(Interval):
 
 
 class Question(Model):
-    """Demand and targets.
+    """The load and its targets. MB are 10^6 bytes after compression, ``record_bytes`` before it.
 
-    ``burst`` is peak over mean, growth a share; ``demand_doubts`` are the file's gaps.
+    ``burst`` is peak over mean, ``downtime_s`` how long a broker is away, ``growth_per_month`` a share such as 0.03 or
+    a range. ``compresses_to`` is the compressed share of real records. ``demand`` is a file of a cluster's metrics over
+    ``demand_weeks``: default load, burst, groups and growth; ``demand_doubts`` are its gaps. ``disk_gb`` and
+    ``disk_mb_per_s`` are a broker's, ``retention_gb`` is a partition's limit, ``old_reads_share`` the share of groups'
+    reads from disk. ``racks`` have equally many brokers, and replicas of a partition are in different ones.
     """
 
     demand: str = ""
     demand_weeks: int = 0
-    demand_doubts: list[str] = Field(default_factory=list)
-    write_mb_per_s: float
-    brokers: int
-    replication_factor: int
-    partitions: int
-    consumer_groups: int
-    record_bytes: int
-    compression: str
+    demand_doubts: tuple[str, ...] = ()
+    write_mb_per_s: Positive
+    brokers: int = Field(ge=2)
+    replication_factor: int = Field(default=3, ge=2)
+    partitions: int = Field(default=6, ge=1)
+    consumer_groups: int = Field(default=1, ge=0)
+    record_bytes: int = Field(default=1000, ge=64)
+    compression: str = "none"
     compresses_to: float | None = None
-    tls: bool
-    target_p99_ms: float
-    target_recovery_s: float
-    downtime_s: float
-    burst: float
-    growth_per_month: tuple[float, float]
-    horizon_months: int
-    retention_hours: float
-    retention_gb: float | None = None
-    disk_gb: float | None = None
-    disk_mb_per_s: float | None = None
+    tls: bool = False
+    target_p99_ms: Positive
+    target_recovery_s: Positive
+    downtime_s: Positive = 30.0
+    burst: float = Field(default=1.0, ge=1)
+    growth_per_month: tuple[float, float] = (0.0, 0.0)
+    horizon_months: int = Field(default=6, ge=0)
+    retention_hours: Positive = 24.0
+    retention_gb: Positive | None = None
+    disk_gb: Positive | None = None
+    disk_mb_per_s: Positive | None = None
     old_reads_share: float = 0.0
-    racks: int | None = None
+    racks: Annotated[int, Field(ge=2)] | None = None
 
 
 class Provenance(Model):

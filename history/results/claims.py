@@ -30,10 +30,13 @@ class Answer(Model):
 
 
 class Claim(Model):
-    """``changes`` names the versions with another answer."""
+    """``changes`` names the versions with another answer; ``shows`` and ``refutes`` are what decides it."""
 
     text: str
     notes: list[str]
+    known: str
+    shows: str
+    refutes: str
     changes: str
 
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Literal
 
+from pydantic import Field
+
 from history.exit_codes import Verdict
 from history.results.base import Model, Summary
 from history.results.cases import Case
@@ -51,6 +53,24 @@ class Arm(Model):
     runs: list[Try]
 
 
+class Moment(Model):
+    """An action or observation; ``replicas``: ``high watermark/log end offset eEPOCH`` before it, or ``silent``."""
+
+    s: float
+    what: str
+    replicas: dict[str, str]
+
+
+class Timeline(Model):
+    """A run that found a bug, replica by replica."""
+
+    issue: str
+    version: str
+    run_id: str
+    partition: str
+    moments: list[Moment]
+
+
 class KnownBugsResult(Summary):
     """``left_out``: bugs that these versions cannot run; ``missing``: without a run."""
 
@@ -62,6 +82,7 @@ class KnownBugsResult(Summary):
     hosts: list[str]
     missing: list[str]
     arms: list[Arm]
+    timelines: list[Timeline] = Field(default_factory=list)
 
     def cases(self) -> Sequence[Case]:
         arms = [

@@ -42,6 +42,7 @@ class NightlyItem(Model):
     verdict: CellVerdict
     sentence: str
     shown: dict[str, int]
+    known_bugs: list[str]
 
 
 class Cell(Model):

@@ -8,8 +8,25 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from evidence.columns import FAIL, FINAL, INCOMPLETE, INFO, NULL, OK, Bools, Ints, Log, Polls, Sends, places
-from evidence.partition import Drain
+from evidence.columns import (
+    FAIL,
+    FINAL,
+    INCOMPLETE,
+    INFO,
+    NULL,
+    OK,
+    Bools,
+    Ints,
+    Log,
+    Polls,
+    Sends,
+    covered,
+    largest,
+    positions_in,
+    smallest,
+    smallest_of_equal,
+)
+from evidence.facts import Drain
 
 FATES = (
     "",  # no guarantee
@@ -24,7 +41,6 @@ FATES = (
 NOTHING, READ, LOST, TRUNCATED, INVISIBLE, UNDRAINED, UNKNOWN_OFFSET, UNDECIDED = range(len(FATES))
 UNSEEN = (TRUNCATED, INVISIBLE, UNDRAINED, UNKNOWN_OFFSET, UNDECIDED)
 GONE = (LOST, TRUNCATED, UNKNOWN_OFFSET)
-_FAR = np.iinfo(np.int64).max
 
 
 @dataclass(frozen=True)
@@ -41,7 +57,7 @@ class Groups:
             values, of_send = sends, np.arange(sends.size)
         else:
             values, of_send = np.unique(sends, return_inverse=True)
-        return cls(values, of_send, places(values, reads))
+        return cls(values, of_send, positions_in(values, reads))
 
 
 @dataclass(frozen=True)
@@ -90,11 +106,13 @@ def account(
     """
     groups = Groups.of(sends.value, polls.value)
     found = _found(groups, polls)
-    seen, seen_at = _reached(groups, groups.of_read >= 0, polls.offset)
+    known = groups.of_read >= 0
+    seen_at = largest(groups.of_read[known], polls.offset[known], groups.values.size)
+    seen = seen_at != NULL
     of_send = groups.of_send
     committed = (sends.outcome == OK) | ((sends.outcome == INFO) & seen[of_send])
     if siblings is not None and siblings.size:
-        committed |= (sends.outcome == INFO) & (places(np.unique(siblings), sends.value) >= 0)
+        committed |= (sends.outcome == INFO) & (positions_in(np.unique(siblings), sends.value) >= 0)
     lost = _passed(sends, polls, groups, committed, since)
     read = (found.copies > 0)[of_send]
     open_case = committed & ~read
@@ -125,10 +143,8 @@ def _found(groups: Groups, polls: Polls) -> _Found:
     """
     rows = np.flatnonzero(((polls.pass_ == FINAL) | (polls.pass_ == INCOMPLETE)) & (groups.of_read >= 0))
     of_value, offsets = groups.of_read[rows], polls.offset[rows]
-    first = np.full(groups.values.size, _FAR)
-    last = np.full(groups.values.size, NULL)
-    np.minimum.at(first, of_value, offsets)
-    np.maximum.at(last, of_value, offsets)
+    first = smallest(of_value, offsets, groups.values.size)
+    last = largest(of_value, offsets, groups.values.size)
     copies = (last >= first).astype(np.int64)
     several: dict[int, list[int]] = {}
     twice = last > first
@@ -142,12 +158,6 @@ def _found(groups: Groups, polls: Polls) -> _Found:
     return _Found(np.where(copies > 0, first, NULL), copies, several)
 
 
-def _reached(groups: Groups, rows: Bools, offsets: Ints) -> tuple[Bools, Ints]:
-    furthest = np.full(groups.values.size, NULL)
-    np.maximum.at(furthest, groups.of_read[rows], offsets[rows])
-    return furthest != NULL, furthest
-
-
 def _passed(sends: Sends, polls: Polls, groups: Groups, committed: Bools, since: Ints | None) -> Bools:
     """Return which sends a final reader has passed.
 
@@ -156,14 +166,10 @@ def _passed(sends: Sends, polls: Polls, groups: Groups, committed: Bools, since:
     """
     ours = groups.of_read >= 0
     placed = committed & (sends.offset != NULL)
-    first = np.full(groups.values.size, _FAR)
-    last = np.full(groups.values.size, NULL)
-    for of_value, offsets in (
-        (groups.of_read[ours], polls.offset[ours]),
-        (groups.of_send[placed], sends.offset[placed]),
-    ):
-        np.minimum.at(first, of_value, offsets)
-        np.maximum.at(last, of_value, offsets)
+    of_value = np.concatenate([groups.of_read[ours], groups.of_send[placed]])
+    offsets = np.concatenate([polls.offset[ours], sends.offset[placed]])
+    first = smallest(of_value, offsets, groups.values.size)
+    last = largest(of_value, offsets, groups.values.size)
     at = last[groups.of_send]
     unsent = (polls.value >= 0) & ~ours
     if since is None and not unsent.any():
@@ -171,29 +177,11 @@ def _passed(sends: Sends, polls: Polls, groups: Groups, committed: Bools, since:
         return passed
     until = np.full(len(polls), NULL)
     until[ours] = first[groups.of_read[ours]]
-    until[unsent] = _first_places(polls.value[unsent], polls.offset[unsent])
+    until[unsent] = smallest_of_equal(polls.value[unsent], polls.offset[unsent])
     drained = (polls.pass_ == FINAL) & (polls.value >= 0)
     if since is None:
-        return _covered(np.zeros_like(until)[drained], until[drained], at)
-    return _covered(since[drained], until[drained], at) & ~np.isin(at, polls.offset[polls.value < 0])
-
-
-def _first_places(values: Ints, offsets: Ints) -> Ints:
-    distinct, of_value = np.unique(values, return_inverse=True)
-    first = np.full(distinct.size, _FAR)
-    np.minimum.at(first, of_value, offsets)
-    found: Ints = first[of_value]
-    return found
-
-
-def _covered(since: Ints, until: Ints, offset: Ints) -> Bools:
-    if not since.size:
-        return np.zeros(offset.size, dtype=np.bool_)
-    order = np.argsort(since, kind="stable")
-    furthest = np.maximum.accumulate(until[order])
-    at = np.searchsorted(since[order], offset, side="right") - 1
-    covered: Bools = (at >= 0) & (offset != NULL) & (furthest[at] >= offset)
-    return covered
+        return covered(np.zeros_like(until)[drained], until[drained], at)
+    return covered(since[drained], until[drained], at) & ~np.isin(at, polls.offset[polls.value < 0])
 
 
 def _held(sends: Sends, unseen: Ints, logs: Mapping[int, Log]) -> Ints:
@@ -203,7 +191,7 @@ def _held(sends: Sends, unseen: Ints, logs: Mapping[int, Log]) -> Ints:
         return held_at
     wanted = np.unique(sends.value[unseen])
     for log in logs.values():
-        rows = np.flatnonzero(places(wanted, log.value) >= 0)
+        rows = np.flatnonzero(positions_in(wanted, log.value) >= 0)
         rows = rows[np.lexsort((log.offset[rows], log.value[rows]))]
         values, offsets = log.value[rows], log.offset[rows]
         begin = np.searchsorted(values, sends.value[unseen])
@@ -239,21 +227,21 @@ def _without_deleted(fate: NDArray[np.int8], place: Ints, deleted_before: int) -
     return decided.astype(np.int8)
 
 
-def counts(sends: Sends, found: Account) -> dict[str, int]:
+def counts(sends: Sends, account: Account) -> dict[str, int]:
     """Return columns of ``history.tables.DELIVERY``."""
-    of_fate = np.bincount(found.fate, minlength=len(FATES)).tolist()
+    of_fate = np.bincount(account.fate, minlength=len(FATES)).tolist()
     return {
         "sent": len(sends),
         "acked": int((sends.outcome == OK).sum()),
         "indeterminate": int((sends.outcome == INFO).sum()),
         "failed": int((sends.outcome == FAIL).sum()),
-        "read": int(found.read.sum()),
+        "read": int(account.read.sum()),
         "lost": of_fate[LOST],
         "unseen": sum(of_fate[fate] for fate in UNSEEN),
         "truncated_ack": of_fate[TRUNCATED],
         "invisible_ack": of_fate[INVISIBLE],
         "undrained": of_fate[UNDRAINED],
         "unknown_offset_ack": of_fate[UNKNOWN_OFFSET],
-        "duplicated": int((found.copies > 1).sum()),
-        "duplicate_copies": int(np.maximum(found.copies - 1, 0).sum()),
+        "duplicated": int((account.copies > 1).sum()),
+        "duplicate_copies": int(np.maximum(account.copies - 1, 0).sum()),
     }

@@ -16,7 +16,8 @@ from numpy.typing import NDArray
 
 from evidence.batches import Batches, ReplicaBatches
 from evidence.columns import NULL, Bools, Ints
-from evidence.partition import PartitionEvidence, Replica
+from evidence.facts import Replica
+from evidence.partition import PartitionEvidence
 from judge.checks.findings import Checks, columns_of
 
 WINDOW_BATCHES = 1 << 16
@@ -113,11 +114,8 @@ def _varies(group: Ints, column: NDArray[Any]) -> Bools:
 
 
 def i12_committed_prefix(of: PartitionEvidence) -> Checks:
-    """I12, all versions, clean topics with the delete policy; serves C6, C27, C40 and C46.
-
-    Compares any two logs where both are below their last captured high watermark and above their log start, at each
-    offset where a batch begins. If an export is torn or ends early, its last whole batch and everything after it are
-    not compared.
+    """I12 (C6, C27, C40, C46), clean topics with the delete policy. Any two logs between log starts and last captured
+    high watermarks, wherever a batch begins. If an export ends early, its last whole batch is not compared either.
     """
     if not (of.clean and of.kept):
         return _NO_CHECKS
@@ -188,10 +186,8 @@ def _committed(logs: Sequence[_Read], window: _Window) -> _Committed:
 
 
 def i13_log_matching(of: PartitionEvidence) -> Checks:
-    """I13, all versions, all configurations without compaction; serves C9, C29 and C45.
-
-    Followers append the batches of an epoch's leader verbatim and in order, also above the high watermark, outside the
-    ISR and after an unclean election. Violated by KAFKA-18723 (up to 3.9.0 and 4.0.0).
+    """I13 (C9, C29, C45), without compaction. Sound: followers append the batches of an epoch's leader verbatim and in
+    order, also above the high watermark, outside the ISR and after an unclean election. KAFKA-18723 violates it.
     """
     if not of.kept:
         return _NO_CHECKS
@@ -229,9 +225,7 @@ def i13_log_matching(of: PartitionEvidence) -> Checks:
 
 
 def i14_epoch_of_batch(of: PartitionEvidence) -> Checks:
-    """I14, all versions; serves C26 and C42. Each batch has the leader epoch that the replica's leader-epoch-checkpoint
-    gives for its offset: the same append writes both.
-    """
+    """I14 (C26, C42). One append writes the batch and its entry in leader-epoch-checkpoint."""
     logs = [each for each in _read(of) if each.replica.epochs]
     checked, found = 0, [(np.empty(0, dtype=np.int64), np.empty(0, dtype=np.int64), np.empty(0, dtype=np.int64))]
     for place, each in enumerate(logs):
@@ -272,9 +266,8 @@ def _epochs_by_file(of: _Read, rows: slice = slice(None)) -> Ints:
 
 
 def i14_epoch_files(of: PartitionEvidence) -> Checks:
-    """I14: a replica's epoch file strictly increases in both columns. On clean topics, below the high watermarks, an
-    epoch starts at the same offset on all replicas. Entries at a log's own start are not compared, because a deletion
-    may have moved them.
+    """I14: the epoch file increases in both columns. On clean topics, below the high watermarks, an epoch starts at one
+    offset on all replicas, except at a log's own start, which a deletion may have moved.
     """
     found: list[tuple[bool, dict[str, Any]]] = []
     starts: dict[int, dict[int, int]] = {}
@@ -294,11 +287,8 @@ def i14_epoch_files(of: PartitionEvidence) -> Checks:
 
 
 def i17_sequences(of: PartitionEvidence) -> Checks:
-    """I17, all versions, clean topics, idempotent producers; serves C27.
-
-    In the final log, the sequence numbers of one producer id and epoch have no gap and no repetition: the leader
-    rejects every other batch. A producer's first batch may begin anywhere, since earlier ones may have been deleted.
-    Not checked if the export is incomplete.
+    """I17 (C27), clean topics, idempotent producers. Without gap or repetition for a producer id and epoch: the leader
+    rejects every other batch. The first batch may begin anywhere, since earlier ones may be deleted.
     """
     if not (of.clean and of.kept) or of.final is None or of.final not in of.complete:
         return _NO_CHECKS

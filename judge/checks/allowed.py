@@ -5,22 +5,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
 
-from evidence.facts import LostCopy
-from evidence.gather import (
-    COPIER_BEGAN_ANEW,
-    LOST_COPY,
-    MEMBER_ENDED,
-    NEVER_READ,
-    NEW_LEADER,
-    RELEASED,
-    SENT_AGAIN,
-    SHORT_ISR,
-    UNCLEAN_LEADER,
-    Permission,
-)
+from evidence.facts import Cause, LostCopy, Permission
 from history.anomalies import Truncation, with_truncation
 from history.events import Event
 from history.manifest import Manifest, ProducerInfo
@@ -37,110 +26,103 @@ REREAD = (*with_truncation(Truncation.READ_AGAIN), "nonmonotonic_poll")
 
 @dataclass(frozen=True)
 class Rule:
-    """Permits ``anomalies`` to a producer with these settings, in a run with such a step.
+    """Permits ``anomalies`` to a producer with these values of settings, in a run with such a step.
 
-    None matches any setting.
+    ``of_members``: the step must be aimed at members of the group.
     """
 
     anomalies: tuple[str, ...]
     why: str
-    cause: str
-    acks: frozenset[str] | None = None
-    idempotence: bool | None = None
-    unclean_election: bool | None = None
-    strict_min_isr: bool | None = None
-    transactional: bool | None = None
-    offsets: str | None = None
-    commit_ahead: bool | None = None
-    releases: bool | None = None
+    cause: Cause
+    settings: Mapping[str, Collection[Any]] = field(default_factory=dict)
     traits: frozenset[str] = frozenset()
+    of_members: bool = False
 
 
 ALLOWED = (
     Rule(
         LOSS,
         "acks=0 asks for no answer, so nothing was promised of a record that no reader was given",
-        NEVER_READ,
-        acks=frozenset({"0"}),
+        Cause.NEVER_READ,
+        settings={"acks": {"0"}},
     ),
     Rule(
         LOSS,
         "acks=1 promises the leader's copy only, and a fault took a leader away before its followers had one",
-        NEW_LEADER,
-        acks=frozenset({"1"}),
+        Cause.NEW_LEADER,
+        settings={"acks": {"1"}},
         traits=LEADER,
     ),
     Rule(
         (*LOSS, "bad_ack_offset"),  # an empty log begins at 0 again
         "a fault destroyed the only copy in sync that there was",
-        LOST_COPY,
+        Cause.LOST_COPY,
         traits=frozenset({LAST_COPY}),
     ),
     Rule(
         REREAD,
         "a fault destroyed the only copy in sync that there was, with records that consumers have read",
-        LOST_COPY,
+        Cause.LOST_COPY,
         traits=frozenset({LAST_COPY}),
     ),
     Rule(
         LOSS,
         "an unclean election lets a replica lead that lacks acknowledged records",
-        UNCLEAN_LEADER,
-        unclean_election=True,
+        Cause.UNCLEAN_LEADER,
+        settings={"unclean_election": {True}},
         traits=LEADER,
     ),
     Rule(
         REREAD,
         "an unclean election takes records away that consumers have read, and they go back",
-        UNCLEAN_LEADER,
-        unclean_election=True,
+        Cause.UNCLEAN_LEADER,
+        settings={"unclean_election": {True}},
         traits=LEADER,
     ),
     Rule(
         with_truncation(Truncation.MARKER_GONE),
         "an unclean election takes the end of a transaction away, and a later one's end stands for it",
-        UNCLEAN_LEADER,
-        unclean_election=True,
-        transactional=True,
+        Cause.UNCLEAN_LEADER,
+        settings={"unclean_election": {True}, "transactional": {True}},
         traits=LEADER,
     ),
     Rule(
         ("duplicate",),
         "without idempotence a retry after a lost answer writes the record again",
-        SENT_AGAIN,
-        idempotence=False,
+        Cause.SENT_AGAIN,
+        settings={"resends": {True}},
     ),
     Rule(
         ("duplicate_output",),
         "a copier that commits its offsets apart from its records copies again what it had not committed when it ended",
-        COPIER_BEGAN_ANEW,
-        offsets="apart",
+        Cause.COPIER_RESUMED,
+        settings={"offsets": {"apart"}},
     ),
     Rule(
         ("nonmonotonic_send",),
         "without idempotence a batch that is sent again may be overtaken by a later one",
-        SENT_AGAIN,
-        idempotence=False,
+        Cause.SENT_AGAIN,
+        settings={"resends": {True}},
     ),
     Rule(
         ("group_skip",),
         "members commit what they have not processed yet, so that a fault takes it away: at most once",
-        MEMBER_ENDED,
-        commit_ahead=True,
+        Cause.MEMBER_ENDED,
+        settings={"commit": {"ahead"}},
         traits=frozenset({Trait.STOPS_PROCESS}),
+        of_members=True,
     ),
     Rule(
         ("archived_record",),
         "members of the share group release records at every delivery, so that it gives them up at its delivery limit",
-        RELEASED,
-        releases=True,
+        Cause.RELEASED,
+        settings={"releases": {True}},
     ),
     Rule(
         ("invisible_ack",),
         "below min.insync.replicas the high watermark stands still (KIP-966), and acks below all do not wait for it",
-        SHORT_ISR,
-        acks=frozenset({"0", "1"}),
-        strict_min_isr=True,
+        Cause.SHORT_ISR,
+        settings={"acks": {"0", "1"}, "strict_min_isr": {True}},
         traits=LEADER | {Trait.HOLDS_BACK_FOLLOWER},
     ),
 )
@@ -180,17 +162,19 @@ def allowed_to(
     ``led_cleanly`` are the topics without a leader from outside the ISR.
     """
     known = list(events)
-    aimed = [(key, str(told.get("node", "")).startswith("member")) for key, told in manifest.steps]
+    aimed = [(key, str(step.get("node", "")).startswith("member")) for key, step in manifest.steps]
     of_members = {key for key, at_member in aimed if at_member}
     of_brokers = {*manifest.faults, *(key for key, _ in aimed)} - (of_members - {key for key, at in aimed if not at})
     traits = _traits(manifest, of_brokers)
     if last_copy_lost(manifest, known, producer.topic):
         traits.add(LAST_COPY)
     unclean = producer.topic not in led_cleanly and unclean_election(manifest, producer.topic, known)
+    settings = _settings(manifest, producer, unclean=unclean)
     found: dict[str, tuple[Permission, ...]] = {}
     for rule in ALLOWED:
-        by = _traits(manifest, of_members) if rule.commit_ahead else traits
-        if _applies(rule, manifest, producer, by, unclean):
+        of_steps = _traits(manifest, of_members) if rule.of_members else traits
+        configured = all(settings[name] in values for name, values in rule.settings.items())
+        if configured and (not rule.traits or not rule.traits.isdisjoint(of_steps)):
             for anomaly in rule.anomalies:
                 found[anomaly] = (*found.get(anomaly, ()), Permission(rule.why, rule.cause))
     return found
@@ -200,21 +184,18 @@ def _traits(manifest: Manifest, steps: Iterable[str]) -> set[str]:
     return {trait for step in steps for trait in manifest.traits.get(step, ())}
 
 
-def _applies(rule: Rule, manifest: Manifest, producer: ProducerInfo, traits: set[str], unclean: bool) -> bool:
-    if rule.idempotence is False and producer.retries == 0:  # the rule permits effects of a retry
-        return False
-    strict = sometimes("strict_min_isr", manifest.kafka_versions)
-    return (
-        (rule.acks is None or producer.acks in rule.acks)
-        and (rule.idempotence is None or producer.idempotence == rule.idempotence)
-        and (rule.unclean_election is None or unclean == rule.unclean_election)
-        and (rule.strict_min_isr is None or strict == rule.strict_min_isr)
-        and (rule.transactional is None or (producer.transaction_timeout_ms is not None) == rule.transactional)
-        and (rule.offsets is None or producer.offsets == rule.offsets)
-        and (rule.commit_ahead is None or (manifest.group or {}).get("commit") == "ahead")
-        and (rule.releases is None or bool((manifest.group or {}).get("release_every")) == rule.releases)
-        and (not rule.traits or not rule.traits.isdisjoint(traits))
-    )
+def _settings(manifest: Manifest, producer: ProducerInfo, *, unclean: bool) -> dict[str, Any]:
+    group = manifest.group or {}
+    return {
+        "acks": producer.acks,
+        "resends": producer.retries != 0 and not producer.idempotence,
+        "unclean_election": unclean,
+        "strict_min_isr": sometimes("strict_min_isr", manifest.kafka_versions),
+        "transactional": producer.transaction_timeout_ms is not None,
+        "offsets": producer.offsets,
+        "commit": group.get("commit"),
+        "releases": bool(group.get("release_every")),
+    }
 
 
 def unclean_election(manifest: Manifest, topic: str, events: Iterable[Event] = ()) -> bool:

@@ -4,24 +4,10 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from evidence.sources import (
-    CAPTURES,
-    EPOCHS,
-    GROUP,
-    HISTORY,
-    LINES,
-    POLLS,
-    SAMPLES,
-    SEEKS,
-    SEGMENTS,
-    SENDS,
-    SHARE,
-    VIEWS,
-    sources,
-)
+from evidence.sources import GROUP, SHARE, sources
 from history.anomalies import LOST
 
-_ACCOUNT = sources(SENDS, POLLS, SEGMENTS, CAPTURES)
+_ACCOUNT = sources("sends", "polls", "segments", "offsets")
 
 
 class Needs(NamedTuple):
@@ -33,40 +19,40 @@ class Needs(NamedTuple):
 
 NEEDS = {
     # judge/checks/records.py
-    "lost_write": Needs(_ACCOUNT, whole=sources(POLLS)),
-    "truncated_ack": Needs(_ACCOUNT, whole=sources(POLLS)),
-    "unknown_offset_ack": Needs(_ACCOUNT, whole=sources(POLLS)),
-    "invisible_ack": Needs(_ACCOUNT, whole=sources(POLLS)),
+    "lost_write": Needs(_ACCOUNT, whole=sources("polls")),
+    "truncated_ack": Needs(_ACCOUNT, whole=sources("polls")),
+    "unknown_offset_ack": Needs(_ACCOUNT, whole=sources("polls")),
+    "invisible_ack": Needs(_ACCOUNT, whole=sources("polls")),
     "undrained": Needs(_ACCOUNT),
     "unseen": Needs(_ACCOUNT),
-    "inconsistent_offset": Needs(sources(SENDS, POLLS, SEGMENTS)),
-    "duplicate": Needs(sources(SENDS, POLLS, SEGMENTS)),
-    "phantom_record": Needs(sources(SENDS, POLLS, SEGMENTS), whole=sources(SENDS)),
-    "corrupt_record": Needs(sources(POLLS, SEGMENTS)),
-    "aborted_read": Needs(sources(SENDS, POLLS)),
+    "inconsistent_offset": Needs(sources("sends", "polls", "segments")),
+    "duplicate": Needs(sources("sends", "polls", "segments")),
+    "phantom_record": Needs(sources("sends", "polls", "segments"), whole=sources("sends")),
+    "corrupt_record": Needs(sources("polls", "segments")),
+    "aborted_read": Needs(sources("sends", "polls")),
     # judge/checks/atomicity.py, judge/checks/visibility.py
-    "torn_transaction": Needs(_ACCOUNT, whole=sources(POLLS)),
-    "hanging_transaction": Needs(sources(SAMPLES), whole=sources(SAMPLES)),
+    "torn_transaction": Needs(_ACCOUNT, whole=sources("polls")),
+    "hanging_transaction": Needs(sources("replicas"), whole=sources("replicas")),
     # judge/checks/exactly_once.py
-    "lost_output": Needs(sources(POLLS), whole=sources(POLLS)),
-    "duplicate_output": Needs(sources(POLLS)),
+    "lost_output": Needs(sources("polls"), whole=sources("polls")),
+    "duplicate_output": Needs(sources("polls")),
     # judge/checks/reading_order.py, judge/checks/visibility.py
-    "poll_skip": Needs(sources(POLLS, SEEKS), whole=sources(POLLS, SEEKS)),
-    "nonmonotonic_poll": Needs(sources(POLLS, SEEKS), whole=sources(SEEKS)),
-    "nonrepeatable_read": Needs(sources(POLLS, SEEKS), whole=sources(POLLS)),
-    "precommitted_read": Needs(sources(POLLS, SAMPLES, VIEWS)),
-    "realtime_order_violation": Needs(sources(SENDS, POLLS)),
-    "nonmonotonic_send": Needs(sources(SENDS)),
-    "bad_ack_offset": Needs(sources(SENDS)),
-    "leader_epoch_regression": Needs(sources(POLLS)),
+    "poll_skip": Needs(sources("polls", "seeks"), whole=sources("polls", "seeks")),
+    "nonmonotonic_poll": Needs(sources("polls", "seeks"), whole=sources("seeks")),
+    "nonrepeatable_read": Needs(sources("polls", "seeks"), whole=sources("polls")),
+    "precommitted_read": Needs(sources("polls", "replicas", "isr")),
+    "realtime_order_violation": Needs(sources("sends", "polls")),
+    "nonmonotonic_send": Needs(sources("sends")),
+    "bad_ack_offset": Needs(sources("sends")),
+    "leader_epoch_regression": Needs(sources("polls")),
     # judge/checks/groups.py
-    "group_skip": Needs(GROUP | {POLLS}, whole=GROUP),
+    "group_skip": Needs(GROUP | {"polls"}, whole=GROUP),
     # judge/checks/shares.py
-    "stuck_record": Needs(SHARE | {POLLS}, whole=SHARE),
-    "archived_record": Needs(SHARE | {POLLS}, whole=SHARE),
+    "stuck_record": Needs(SHARE | {"polls"}, whole=SHARE),
+    "archived_record": Needs(SHARE | {"polls"}, whole=SHARE),
     # judge/checks/behaviour.py
-    "source_disagreement": Needs(sources(HISTORY, VIEWS, LINES, EPOCHS), whole=sources(HISTORY)),
-    "behaviour_change": Needs(sources(SAMPLES, HISTORY)),
+    "source_disagreement": Needs(sources("history", "isr", "server logs", "epoch files"), whole=sources("history")),
+    "behaviour_change": Needs(sources("replicas", "history")),
 }
 EXPLAINED = (
     *LOST,

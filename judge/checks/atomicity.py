@@ -10,8 +10,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from evidence.columns import ACKS, FAIL, INFO, NULL, OK, OUTCOMES, Bools, Ints, Names, Polls, Sends, places
-from evidence.gather import Transaction
+from evidence.columns import ACKS, FAIL, INFO, NULL, OK, OUTCOMES, Bools, Ints, Names, Polls, Sends, positions_in
+from evidence.facts import Transaction
 from history.partition import TopicPartition
 from judge.checks.account import GONE, Account
 from judge.checks.findings import Cases, Kind
@@ -22,7 +22,7 @@ def stable(polls: Polls, sends: Sends) -> Polls:
     open_ones = np.unique(sends.value[(sends.transaction != NULL) & (sends.outcome != OK)])
     if not open_ones.size:
         return polls
-    return polls.take(polls.committed_only | (places(open_ones, polls.value) < 0))
+    return polls.take(polls.committed_only | (positions_in(open_ones, polls.value) < 0))
 
 
 def _named(sends: Sends, names: Names, rows: Ints) -> list[Transaction]:
@@ -35,15 +35,15 @@ def open_transactions(sends: Sends, polls: Polls, names: Names) -> tuple[set[Tra
     unknown = np.flatnonzero((sends.transaction != NULL) & (sends.outcome == INFO))
     if not unknown.size:
         return set(), set()
-    seen = unknown[places(np.unique(polls.value), sends.value[unknown]) >= 0]
+    seen = unknown[positions_in(np.unique(polls.value), sends.value[unknown]) >= 0]
     return set(_named(sends, names, unknown)), set(_named(sends, names, seen))
 
 
 def siblings(sends: Sends, names: Names, committed: set[Transaction]) -> Ints:
     """Return indeterminate sends of transactions with a record that was read."""
     unknown = np.flatnonzero((sends.transaction != NULL) & (sends.outcome == INFO))
-    told = _named(sends, names, unknown)
-    return sends.value[unknown[[each in committed for each in told]]] if told else sends.value[unknown]
+    transactions = _named(sends, names, unknown)
+    return sends.value[unknown[[each in committed for each in transactions]]] if transactions else sends.value[unknown]
 
 
 FORBIDDEN = Kind("torn_transaction", None)
@@ -61,9 +61,9 @@ class Part(NamedTuple):
     kind: Kind = FORBIDDEN
 
 
-def with_gone_records(sends: Sends, found: Account, names: Names) -> set[Transaction]:
+def with_gone_records(sends: Sends, account: Account, names: Names) -> set[Transaction]:
     """Return the transactions that lost a record here."""
-    return set(_named(sends, names, np.flatnonzero(_members(sends) & np.isin(found.fate, GONE))))
+    return set(_named(sends, names, np.flatnonzero(_members(sends) & np.isin(account.fate, GONE))))
 
 
 def _members(sends: Sends) -> Bools:
@@ -75,27 +75,27 @@ Ruled = Callable[[Cases], tuple[list[Kind], Ints]]  # kinds, and the place of ea
 
 
 def parts(
-    where: TopicPartition, sends: Sends, found: Account, names: Names, wanted: set[Transaction], *, ruled: Ruled
+    where: TopicPartition, sends: Sends, account: Account, names: Names, wanted: set[Transaction], *, ruled: Ruled
 ) -> dict[Transaction, Part]:
     """Return the wanted transactions' records in this partition."""
     if not wanted:
         return {}
-    gone = np.unique(sends.value[_members(sends) & np.isin(found.fate, GONE)])
+    gone = np.unique(sends.value[_members(sends) & np.isin(account.fate, GONE)])
     kinds, of_value = ruled(Cases("torn_transaction", gone, lambda _: {}))
     rows = np.flatnonzero(_members(sends))
     by_transaction: dict[Transaction, list[int]] = {}
     for row, transaction in zip(rows.tolist(), _named(sends, names, rows), strict=True):
         if transaction in wanted:
             by_transaction.setdefault(transaction, []).append(row)
-    told = {
-        transaction: _part(where, sends, found, names, np.array(members))
+    own_parts = {
+        transaction: _part(where, sends, account, names, np.array(members))
         for transaction, members in by_transaction.items()
     }
     for transaction, members in by_transaction.items():
-        at = places(gone, sends.value[members])
+        at = positions_in(gone, sends.value[members])
         own = [kinds[code] for code in np.unique(of_value[at[at >= 0]]).tolist()]
-        told[transaction] = told[transaction]._replace(kind=least(own))
-    return told
+        own_parts[transaction] = own_parts[transaction]._replace(kind=least(own))
+    return own_parts
 
 
 def least(kinds: Iterable[Kind]) -> Kind:
@@ -103,8 +103,8 @@ def least(kinds: Iterable[Kind]) -> Kind:
     return min(kinds, key=lambda kind: (False, None, True).index(kind.allowed), default=FORBIDDEN)
 
 
-def _part(where: TopicPartition, sends: Sends, found: Account, names: Names, rows: Ints) -> Part:
-    gone = rows[np.isin(found.fate[rows], GONE)]
+def _part(where: TopicPartition, sends: Sends, account: Account, names: Names, rows: Ints) -> Part:
+    gone = rows[np.isin(account.fate[rows], GONE)]
     first = None
     if gone.size:
         row = int(gone[np.argmin(sends.value[gone])])
@@ -115,20 +115,16 @@ def _part(where: TopicPartition, sends: Sends, found: Account, names: Names, row
     done = sends.done_ns[rows][sends.done_ns[rows] != NULL]
     at_ns = int(done.max()) if done.size else None
     outcome = OUTCOMES[sends.outcome[rows[0]]]
-    return Part(rows.size, int(found.read[rows].sum()), int(gone.size), at_ns, outcome, first)
+    return Part(rows.size, int(account.read[rows].sum()), int(gone.size), at_ns, outcome, first)
 
 
-def torn_transaction(told: Iterable[Mapping[Transaction, Part]]) -> Iterator[tuple[dict[str, Any], Kind]]:
-    """The final drain returned some records of a transaction, while others are lost, as in KAFKA-17754.
-
-    Permitted if each lost record was permitted to be lost.
-
-    A record counts as lost only if a completed read passed it or no replica's log has it. Records above their
-    partition's bound, or above the last stable offset, are not judged. A transaction of unknown outcome must also be
-    all or nothing.
+def torn_transaction(partitions: Iterable[Mapping[Transaction, Part]]) -> Iterator[tuple[dict[str, Any], Kind]]:
+    """The final drain returned some records of a transaction, while others are lost (KAFKA-17754). Permitted if each
+    loss is. Lost: a completed read passed it, or no replica's log has it. Records above their partition's bound or the
+    last stable offset are not judged.
     """
     together: dict[Transaction, list[Part]] = {}
-    for of_partition in told:
+    for of_partition in partitions:
         for transaction, part in of_partition.items():
             together.setdefault(transaction, []).append(part)
     for (producer, number), of_it in sorted(together.items()):

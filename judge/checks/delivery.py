@@ -26,7 +26,7 @@ def deleted(events: Iterable[Event]) -> dict[TopicPartition, int]:
 
 def unproven(manifest: Manifest, events: Iterable[Event]) -> set[TopicPartition]:
     """Return the partitions whose deletions are unproven."""
-    asked = Counter(told["partition"] for key, told in manifest.steps if key == "delete_records")
+    asked = Counter(step["partition"] for key, step in manifest.steps if key == "delete_records")
     proven = Counter(event.detail["partition"] for event in events if "deleted_before" in event.detail)
     return {TopicPartition.parse(partition) for partition in asked - proven}
 

@@ -6,21 +6,15 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise
 from typing import Any
 
-from evidence.facts import NewLog
+from evidence.facts import STALE_METADATA_NS, NewLog, Row
 from judge.checks.findings import Check
 from kafka_files.states import State
 
-SETTLED_NS = 2_000_000_000  # a broker's metadata cache may be stale this long
-
-Row = Mapping[str, Any]
-
 
 def i19_one_leader_per_epoch(states: Sequence[State], lines: Iterable[Row], views: Iterable[Row]) -> Iterator[Check]:
-    """I19, all versions; serves C29 and C32.
-
-    Leaders are named by the controller's history, by each broker's log line "starts at leader epoch", and by the
-    metadata views. A broker that wrongly believes that it leads, without logging it, goes unnoticed: the probe sends no
-    request that only a leader answers.
+    """I19 (C29, C32). Named by the controller's history, log lines "starts at leader epoch", and metadata views. A
+    broker that wrongly believes that it leads goes unnoticed unless it logs it: the probe sends no request that only
+    leaders answer.
     """
     named: dict[int, dict[int, set[str]]] = {}
 
@@ -42,12 +36,9 @@ def i19_one_leader_per_epoch(states: Sequence[State], lines: Iterable[Row], view
 
 
 def i20_clean_election(history: Sequence[State]) -> Iterator[Check]:
-    """I20, all versions, unclean.leader.election.enable=false; serves C6, C34, C35, C36 and C37.
-
-    A new leader was in the ISR before (or in the ELR, if no member of that ISR remained; 4.0+), and is the first
-    replica of the assignment that is in the new ISR. One record may both empty the ISR and elect from the ELR. Excluded
-    are reassignments, which select from another list, and elections of the last known leader (KIP-966), a
-    ``behaviour_change``.
+    """I20 (C6, C34 to C37), unclean.leader.election.enable=false. The first assigned replica in the new ISR; it was in
+    the ISR before, or in the ELR, if no member remained (4.0+), also within one record. Excluded: reassignments, and
+    elections of the last known leader (KIP-966), a ``behaviour_change``.
     """
     for before, after in pairwise(history):
         changed = after.leader >= 0 and after.leader != before.leader
@@ -72,16 +63,16 @@ def i20_clean_election(history: Sequence[State]) -> Iterator[Check]:
 
 
 def last_known_leader(before: State, after: State) -> bool:
-    """With ELR (KIP-966): the last known leader was elected, with no eligible replica left. The record that elects it
-    may also remove the last replica from the ELR, because that one shut down uncleanly.
+    """With ELR (KIP-966): the controller elected the last known leader, because ISR and ELR were empty, as after an
+    unclean shutdown of the last eligible replica.
     """
     nobody = not before.isr and not after.elr
     return nobody and after.recovering and before.last_known_elr == (after.leader,)
 
 
 def led_from_elr(history: Sequence[State]) -> Iterator[State]:
-    """With ELR (KIP-966): a replica outside the last ISR became leader, while the ISR was empty. It came from the ELR,
-    whose replicas have all committed records. Without ELR only the last member of the ISR may lead.
+    """With ELR (KIP-966): the ISR was empty, and a replica of the ELR became leader, which has all committed records.
+    Without ELR only the last ISR member may lead.
     """
     last_isr: tuple[int, ...] = ()
     for before, after in pairwise(history):
@@ -96,11 +87,9 @@ def _stayed(before: State, after: State) -> bool:
 
 
 def i21_history_in_order(history: Sequence[State], effective_min_isr: int) -> Iterator[Check]:
-    """I21, all versions; serves C20 and C30.
-
-    The partition epoch grows by one. The leader epoch never falls, and grows with every change of the leader. The
-    leader is in the ISR, and the ISR in the assignment. ELR and ISR are disjoint, and the ELR is empty while the ISR
-    has at least min.insync.replicas members (4.0+).
+    """I21 (C20, C30). The partition epoch grows by one; the leader epoch never falls, and grows with each new leader.
+    Leader in ISR, ISR in assignment. ELR and ISR are disjoint; the ELR is empty while the ISR has min.insync.replicas
+    members (4.0+).
     """
     for before, after in zip([None, *history], history, strict=False):
         wrong = [
@@ -144,11 +133,8 @@ def _out_of_order(before: State, after: State) -> dict[str, bool]:
 def i25_boot_high_watermark(
     lines: Sequence[Row], captures: Sequence[Row], new_logs: Sequence[NewLog] = ()
 ) -> Iterator[Check]:
-    """I25, all versions, clean topics; serves C39.
-
-    The HW in "Log loaded … with initial high watermark" is at most the log end offset with which the replica then
-    starts. A checkpointed HW is at most the log end offset of a later capture, because the replica had that HW (I6). A
-    replica that a step moved, or whose files a step damaged, starts over.
+    """I25 (C39), clean topics. The HW in "Log loaded … with initial high watermark" is at most the replica's log end
+    offset at its start; a checkpointed HW at most that of a later capture (I6).
     """
     yield from _loaded_logs(lines)
     yield from _checkpoints(captures, new_logs)
@@ -204,11 +190,9 @@ def _is_new(row: Row, since_ns: int, new_logs: Sequence[NewLog]) -> bool:
 def disagreements(
     history: Sequence[State], lines: Sequence[Row], views: Sequence[Row], starts: Mapping[int, int]
 ) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Two sources contradict each other about one partition; serves every claim that rests on one of them.
-
-    Compared are the controller's last state and each observer's last metadata view, if requested more than two seconds
-    later; each epoch's leader and the brokers' log lines; each epoch's smallest start in the epoch files and the log
-    end offset in its leader's log line.
+    """Two sources contradict each other about one partition. The check compares the controller's last state with each
+    observer's last metadata view, requested over two seconds later; each epoch's leader with the brokers' log lines;
+    each epoch's smallest start in the epoch files with the log end offset in its leader's log line.
     """
     if history and history[-1].t_ns is not None:
         yield from _of_views(history[-1], views)
@@ -237,7 +221,7 @@ def _of_views(last: State, views: Sequence[Row]) -> Iterator[tuple[str, dict[str
         latest[view["observer"]] = view
     state = last.leader, last.leader_epoch, sorted(last.isr)
     for observer, view in sorted(latest.items()):
-        if view["isr"] is None or view["sent_ns"] < (last.t_ns or 0) + SETTLED_NS:
+        if view["isr"] is None or view["sent_ns"] < (last.t_ns or 0) + STALE_METADATA_NS:
             continue
         seen = view["leader"], view["leader_epoch"], sorted(view["isr"])
         if seen != state:

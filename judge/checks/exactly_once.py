@@ -11,8 +11,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from evidence.columns import FINAL, NULL, Ints, places, producer_of, seq_of
-from evidence.partition import Copied, PartitionEvidence
+from evidence.columns import FINAL, NULL, Ints, positions_in, producer_of, seq_of
+from evidence.facts import Input
+from evidence.partition import PartitionEvidence
 from judge.checks.findings import Cases
 
 _NOT_CLEAN = (
@@ -21,11 +22,11 @@ _NOT_CLEAN = (
 )
 
 
-def cases(of: PartitionEvidence, copied: Copied) -> Iterator[Cases]:
+def cases(of: PartitionEvidence) -> Iterator[Cases]:
     """Yield missing, repeated and unfounded copies."""
-    output = Output.of(of, copied)
-    why = None if of.clean and copied.clean else (lambda _: _NOT_CLEAN)
-    for found in (lost_output(of, copied, output), duplicate_output(of, output), _phantom_output(of, copied, output)):
+    output, source = Output.of(of), _input(of)
+    why = None if of.clean and source.clean else (lambda _: _NOT_CLEAN)
+    for found in (lost_output(of, output), duplicate_output(of, output), _phantom_output(of, output)):
         yield found._replace(why=why)
 
 
@@ -39,25 +40,32 @@ class Output(NamedTuple):
     offsets: Ints
 
     @classmethod
-    def of(cls, of: PartitionEvidence, copied: Copied) -> Output:
-        own = of.polls.take((of.polls.pass_ == FINAL) & (producer_of(of.polls.value) == of.names.code(copied.producer)))
+    def of(cls, of: PartitionEvidence) -> Output:
+        own = of.polls.take(
+            (of.polls.pass_ == FINAL) & (producer_of(of.polls.value) == of.names.code(_input(of).copier))
+        )
         return cls(*np.unique(np.stack([own.value, own.offset]), axis=1))
 
 
-def _values(of: PartitionEvidence, copied: Copied) -> Ints:
-    return of.names.value(copied.producer, 0) | copied.offsets
+def _input(of: PartitionEvidence) -> Input:
+    if of.input is None:
+        raise ValueError("no copier")
+    return of.input
 
 
-def lost_output(of: PartitionEvidence, copied: Copied, output: Output) -> Cases:
-    """A committed record of a copier's input that the final drain did not find in its output.
+def _copies_of(of: PartitionEvidence, offsets: Ints) -> Ints:
+    return of.names.value(_input(of).copier, 0) | offsets
 
-    All versions; KIP-98, and KIP-447 for a group's offsets. The record is below the offset that the copier's group
-    committed, in one transaction with the copies. Copies are in the order of the input, so a deletion of output took
-    those below the remaining ones. Not checked if the drain is incomplete, or the output is compacted.
+
+def lost_output(of: PartitionEvidence, output: Output) -> Cases:
+    """A committed record of a copier's input that the final drain did not find in its output (KIP-98; KIP-447 for a
+    group's offsets). Committed in one transaction with the copies. Copies keep the input's order, so a deletion of
+    output took those below the remaining ones. Not checked if the output is compacted.
     """
-    owed = _values(of, copied)[copied.offsets < copied.committed]
+    committed = _input(of).committed
+    required = _copies_of(of, of.input_offsets[of.input_offsets < committed])
     drained = of.drain is not None and of.drain.complete and of.kept
-    lost = owed[places(np.unique(output.values), owed) < 0] if drained else owed[:0]
+    lost = required[positions_in(np.unique(output.values), required) < 0] if drained else required[:0]
     if of.deleted_before:
         lost = lost[lost > output.values.min(initial=_FAR)]
 
@@ -65,19 +73,17 @@ def lost_output(of: PartitionEvidence, copied: Copied, output: Output) -> Cases:
         number = int(seq_of(lost[place]))
         return {
             "offset": None,
-            "explanation": f"The input at offset {number} has no copy; the copier's group has committed "
-            f"{copied.committed}.",
-            "evidence": {"input_offset": number, "committed": copied.committed},
+            "explanation": f"The input at offset {number} has no copy; the copier's group has committed {committed}.",
+            "evidence": {"input_offset": number, "committed": committed},
         }
 
     return Cases("lost_output", lost, example)
 
 
 def duplicate_output(of: PartitionEvidence, output: Output) -> Cases:
-    """A committed record of a copier's input that the final drain found in its output more than once.
-
-    All versions; KIP-98, and KIP-447. A committed transaction includes the offset after its inputs, so that they are
-    not read again; an uncommitted one shows no copy. Permitted if offsets are committed separately from the records.
+    """A committed record of a copier's input that the final drain found more than once in its output (KIP-98, KIP-447).
+    Sound: a committed transaction includes the offset after its inputs, an uncommitted one shows no copy. Permitted if
+    offsets are committed separately.
     """
     found, copies = np.unique(output.values, return_counts=True)
     several = found[copies > 1]
@@ -109,15 +115,15 @@ def _shown_ns(of: PartitionEvidence, offsets: Ints) -> Ints:
     return found
 
 
-def _phantom_output(of: PartitionEvidence, copied: Copied, output: Output) -> Cases:
+def _phantom_output(of: PartitionEvidence, output: Output) -> Cases:
     """Return copies of an input offset without a committed record.
 
     Not checked for compacted or deleted input, or if the drain did not reach its end.
     """
-    found = np.unique(output.values)
-    known = copied.whole and copied.kept
-    wrong = found[places(np.sort(_values(of, copied)), found) < 0] if known else found[:0]
-    wrong = wrong[seq_of(wrong) >= copied.deleted_before]
+    copies, source = np.unique(output.values), _input(of)
+    known = source.whole and source.kept
+    wrong = copies[positions_in(np.sort(_copies_of(of, of.input_offsets)), copies) < 0] if known else copies[:0]
+    wrong = wrong[seq_of(wrong) >= source.deleted_before]
 
     def example(place: int) -> Mapping[str, Any]:
         number, where = int(seq_of(wrong[place])), int(output.offsets[output.values == wrong[place]][0])

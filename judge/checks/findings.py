@@ -16,7 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from evidence.columns import NULL, Bools, Ints, Names, groups, producer_of
-from evidence.gather import Permitted
+from evidence.facts import Permitted
+from evidence.sources import Source
 from history.partition import TopicPartition
 
 MAX_EXAMPLES = 1_000  # per kind and partition, and again in total
@@ -131,7 +132,7 @@ class Findings:
     examples: dict[Kind, list[dict[str, Any]]] = field(default_factory=dict)
     tallies: dict[str, Tally] = field(default_factory=dict)
     unchecked: set[str] = field(default_factory=set)
-    lacking: dict[str, str] = field(default_factory=dict)
+    lacking: dict[Source, str] = field(default_factory=dict)
 
     def add_cases(
         self, where: TopicPartition, cases: Cases, names: Names, permitted: Permitted, brought_about: BroughtAbout

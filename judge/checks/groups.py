@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from evidence.columns import FINAL, Bools, Ints
+from evidence.columns import FINAL, Ints, covered
 from evidence.groups import Commits, GroupEvidence, Ownership, Reads
 from evidence.partition import PartitionEvidence
 from judge.checks.findings import Cases, Check, Checks, checks_of, columns_of
@@ -18,18 +18,18 @@ from judge.checks.records import record
 
 
 def group_skip(of: PartitionEvidence) -> Cases:
-    """A record below an offset that the group committed, and that no member read. A group resumes at its committed
-    offset (documentation of Kafka's Consumer), so no member will read it.
-
-    Sound because a member records what it read before it commits it. Permitted if members commit ahead of processing,
-    which is at-most-once.
+    """A record below the group's committed offset that no member read, or will: a group resumes there (documentation of
+    Kafka's Consumer). Sound: a member records reads before it commits. Permitted if members commit ahead of processing
+    (at-most-once).
     """
     group, drained = of.group, (of.polls.pass_ == FINAL) & (of.polls.value >= 0)
     if group is None or not of.clean:
         drained = np.zeros(len(of.polls), dtype=np.bool_)
     offsets, values = of.polls.offset[drained], of.polls.value[drained]
-    committed = _highest(group.taken.offset) if group else 0
-    skipped = np.flatnonzero((offsets < committed) & ~_covered(group.reads, offsets)) if group else _NONE
+    committed, skipped = 0, _NONE
+    if group is not None:
+        committed = int(group.taken.offset.max(initial=0))
+        skipped = np.flatnonzero((offsets < committed) & ~covered(group.reads.first, group.reads.last, offsets))
     skipped = skipped[np.argsort(offsets[skipped], kind="stable")]
 
     def example(place: int) -> Mapping[str, Any]:
@@ -44,27 +44,10 @@ def group_skip(of: PartitionEvidence) -> Cases:
 _NONE = np.empty(0, dtype=np.int64)
 
 
-def _highest(offsets: Ints) -> int:
-    return int(offsets.max()) if offsets.size else 0
-
-
-def _covered(reads: Reads, offsets: Ints) -> Bools:
-    if not len(reads):
-        return np.zeros(offsets.size, dtype=np.bool_)
-    order = np.argsort(reads.first, kind="stable")
-    first, furthest = reads.first[order], np.maximum.accumulate(reads.last[order])
-    at = np.searchsorted(first, offsets, side="right") - 1
-    found: Bools = (at >= 0) & (furthest[at] >= offsets)
-    return found
-
-
 def i29_starts_at_committed(of: PartitionEvidence) -> Checks:
-    """I29, all versions; serves at-least-once processing. A new owner skips no record between the group's committed
-    offset (without a commit: the log's beginning, as auto.offset.reset configures) and the offset at which it starts.
-
-    The owner's start is its first record read, or, if earlier, its first requested commit beyond everything that it has
-    read; the latter not for a group that commits ahead of processing. Sound because the owner fetched the committed
-    offset before its start, and that is at most the largest offset that any member had requested to commit by then.
+    """I29 (at-least-once). From the group's committed offset (without one: auto.offset.reset) to the owner's start: its
+    first record read or, unless the group commits ahead of processing, an earlier requested commit beyond its reads.
+    Sound: the owner fetched the committed offset before, at most the largest that any member had requested to commit.
     """
     group = _group(of)
     drained = np.sort(of.polls.offset[of.polls.pass_ == FINAL])
@@ -88,7 +71,7 @@ def _began(group: GroupEvidence, owned: Ownership) -> tuple[int, int] | None:
         at = int(np.searchsorted(reads.received_ns, owned.from_ns))
         read_to = int(reads.last[:at].max(initial=-1)) + 1
         found += [(int(reads.received_ns[at]), int(reads.first[at]))] if at < len(reads) else []
-    if not group.commits_ahead and (commits := group.commits_of.get(owned.member)) is not None:
+    if not group.facts.commits_ahead and (commits := group.commits_of.get(owned.member)) is not None:
         at = int(np.searchsorted(commits.asked_ns, owned.from_ns))
         beyond = at < len(commits) and commits.offset[at] > read_to
         found += [(int(commits.asked_ns[at]), int(commits.offset[at]))] if beyond else []
@@ -96,10 +79,8 @@ def _began(group: GroupEvidence, owned: Ownership) -> tuple[int, int] | None:
 
 
 def i30_rereads_uncommitted_only(of: PartitionEvidence) -> Checks:
-    """I30, all versions; serves at-least-once processing. An owner reads nothing below an offset that was committed
-    before the owner's assignment, so that only uncommitted records are read twice.
-
-    Sound because the new owner receives that offset, or a later one, if the commit was answered before the assignment.
+    """I30 (at-least-once). Nothing below an offset committed before its assignment. Sound: it receives that offset, or
+    a later one, if the commit was answered before the assignment.
     """
     group = _group(of)
     taken = group.taken
@@ -117,11 +98,9 @@ def i30_rereads_uncommitted_only(of: PartitionEvidence) -> Checks:
 
 
 def i31_commits_never_fall(of: PartitionEvidence) -> Checks:
-    """I31, all versions; serves at-least-once processing. The offset of a successful commit is not below that of a
-    commit that was answered before this one was requested. No step of the run resets the group's offsets.
-
-    Sound because owners start at the committed offset and read upwards, and the coordinator rejects a former member
-    (classic: ILLEGAL_GENERATION; KIP-848: STALE_MEMBER_EPOCH).
+    """I31 (at-least-once). A commit is not below one answered before it was requested. No step resets the offsets.
+    Sound: owners start at the committed offset and read upwards, and the coordinator rejects a former member
+    (ILLEGAL_GENERATION; KIP-848: STALE_MEMBER_EPOCH).
     """
     group = _group(of)
     taken = group.taken
@@ -138,13 +117,10 @@ def i31_commits_never_fall(of: PartitionEvidence) -> Checks:
 
 
 def i32_one_owner(of: PartitionEvidence) -> Checks:
-    """I32, all versions; serves at-least-once processing. A member that receives a partition is its only owner. From
-    then on no commit of an earlier owner succeeds, and no earlier owner within the coordinator's reach still has the
-    partition.
-
-    Sound because a member gives up a partition before the next one receives it (KIP-429, KIP-848), or its session ends.
-    The part about reach is not checked within two sessions after a fault, nor for a member that read nothing for one
-    session.
+    """I32 (at-least-once). No commit of an earlier owner succeeds after the next owner's start, and no earlier owner
+    that the coordinator can reach still has the partition. Sound: a member gives the partition up before the next one
+    receives it (KIP-429, KIP-848), or its session ends. A member counts as unreachable within two session time-outs
+    after a fault, and after one without a read.
     """
     group = _group(of)
     found = []
@@ -152,7 +128,7 @@ def i32_one_owner(of: PartitionEvidence) -> Checks:
     for owned in group.owned:
         if last is not None and last.member != owned.member:
             late = _late_commit(group, last, owned)
-            both = last.to_ns > owned.from_ns and not _excused(group, last, owned)
+            both = last.to_ns > owned.from_ns and not _excused(of, last, owned)
             evidence = {
                 "owner": _name(of, last),
                 "until_ns": last.to_ns,
@@ -174,14 +150,15 @@ def _late_commit(group: GroupEvidence, last: Ownership, owned: Ownership) -> int
     return int(taken.offset[first]) if first < len(taken) and taken.asked_ns[first] <= last.to_ns else None
 
 
-def _excused(group: GroupEvidence, last: Ownership, owned: Ownership) -> bool:
+def _excused(of: PartitionEvidence, last: Ownership, owned: Ownership) -> bool:
     """Return whether an owner may have been out of its coordinator's reach by then."""
-    since_ns = owned.from_ns - 2 * group.session_ns
-    if any(begun <= owned.from_ns and ended >= since_ns for begun, ended in group.faults):
+    group = _group(of)
+    since_ns = owned.from_ns - 2 * group.facts.session_ns
+    if any(begun <= owned.from_ns and ended >= since_ns for begun, ended in of.run.active_faults):
         return True
     reads = group.reads_of.get(last.member)
     before = int(np.searchsorted(reads.received_ns, owned.from_ns, side="right")) if reads else 0
-    return reads is None or not before or int(reads.received_ns[before - 1]) < owned.from_ns - group.session_ns
+    return reads is None or not before or int(reads.received_ns[before - 1]) < owned.from_ns - group.facts.session_ns
 
 
 def _group(of: PartitionEvidence) -> GroupEvidence:

@@ -25,10 +25,11 @@ from evidence.columns import (
     Polls,
     Sends,
     groups,
-    places,
+    largest,
+    positions_in,
     producer_of,
 )
-from evidence.gather import Transaction
+from evidence.facts import Transaction
 from evidence.partition import PartitionEvidence
 from judge.checks.account import GONE, LOST, NOTHING, UNDECIDED, Account
 from judge.checks.atomicity import Part
@@ -62,21 +63,21 @@ def passed_since(polls: Polls, from_start: Codes) -> Ints:
     return found
 
 
-def misplaced(found: Account, sends: Sends) -> Bools:
+def misplaced(account: Account, sends: Sends) -> Bools:
     """Return acknowledged sends with a wrong offset: read elsewhere only, or beyond the log."""
-    wrong: Bools = found.read & (sends.outcome == OK) & (sends.offset != NULL) & (found.found_at != sends.offset)
-    several = np.flatnonzero(wrong & (found.copies > 1))
-    wrong[several] = [int(sends.offset[row]) not in found.offsets(row) for row in several.tolist()]
-    return wrong | _beyond(found, sends)
+    wrong: Bools = account.read & (sends.outcome == OK) & (sends.offset != NULL) & (account.found_at != sends.offset)
+    several = np.flatnonzero(wrong & (account.copies > 1))
+    wrong[several] = [int(sends.offset[row]) not in account.offsets(row) for row in several.tolist()]
+    return wrong | _beyond(account, sends)
 
 
-def _beyond(found: Account, sends: Sends) -> Bools:
+def _beyond(account: Account, sends: Sends) -> Bools:
     """Return unread acks=all sends acknowledged beyond the log's end.
 
     Later records of the producer were read lower, by more than the history has sends.
     """
     acked = (sends.outcome == OK) & (sends.acks == ACKS_ALL) & (sends.offset != NULL)
-    right = acked & found.read & (found.found_at == sends.offset)
+    right = acked & account.read & (account.found_at == sends.offset)
     known = np.unique(np.append(sends.offset[right], NULL))
     far = sends.offset - known[np.searchsorted(known, sends.offset) - 1] > len(sends)
     overtaken = np.zeros(len(sends), dtype=np.bool_)
@@ -85,33 +86,33 @@ def _beyond(found: Account, sends: Sends) -> Bools:
         if trusted.size:
             last = trusted[np.argmax(sends.value[trusted])]
             overtaken[rows] = (sends.value[rows] < sends.value[last]) & (sends.offset[rows] > sends.offset[last])
-    beyond: Bools = acked & ~found.read & far & overtaken
+    beyond: Bools = acked & ~account.read & far & overtaken
     return beyond
 
 
-def after_cleanup(found: Account, of: PartitionEvidence) -> Account:
+def after_cleanup(account: Account, of: PartitionEvidence) -> Account:
     """Withdraw conclusions about records that cleanup may have removed.
 
     Retention may remove any unread record. Compaction keeps each key's last record, and tombstones for
     delete.retention.ms; a tombstone may not vanish before its key's older values.
     """
     if of.kept and not of.expires:
-        return found
-    sends, told = of.sends, of.told_names
-    open_case = np.isin(found.fate, (*GONE, UNDECIDED))
+        return account
+    sends, imported = of.sends, of.imported_names
+    open_case = np.isin(account.fate, (*GONE, UNDECIDED))
     key, tombstone = np.full(len(sends), -1), np.zeros(len(sends), dtype=np.bool_)
-    if told is not None and len(told):
-        at = places(told.value, sends.value)
-        key = np.where(at >= 0, told.record_key[at], -1)
-        tombstone = (at >= 0) & (told.name == "null")[at]
-    written = found.committed & (sends.offset != NULL)
-    newest: Ints = np.full(int(key.max(initial=-1)) + 2, NULL)  # by key; the last place: no key
-    np.maximum.at(newest, key[written], sends.offset[written])
+    if imported is not None and len(imported):
+        at = positions_in(imported.value, sends.value)
+        key = np.where(at >= 0, imported.record_key[at], -1)
+        tombstone = (at >= 0) & (imported.name == "null")[at]
+    written = account.committed & (sends.offset != NULL)
+    # By key; the last place: no key.
+    newest = largest(key[written], sends.offset[written], int(key.max(initial=-1)) + 2)
     superseded = (key >= 0) & (sends.offset != NULL) & (sends.offset < newest[key])
     may_supersede = (sends.outcome != FAIL) & ~written
     doubtful = np.isin(key, key[may_supersede]) if (key[may_supersede] >= 0).all() else np.ones(len(sends), np.bool_)
     doubtful |= (key < 0) | bool((key[sends.outcome != FAIL] < 0).any())
-    fate = found.fate.copy()
+    fate = account.fate.copy()
     if of.kept:
         fate[open_case] = UNDECIDED
     else:
@@ -119,19 +120,19 @@ def after_cleanup(found: Account, of: PartitionEvidence) -> Account:
         fate[open_case & (superseded | (tombstone & (key >= 0)))] = NOTHING
         last = open_case & tombstone & (key >= 0) & (sends.offset != NULL) & ~superseded
         of_values = np.where(tombstone & ~last, -1, key)  # an older tombstone also deletes the key
-        early, unclear = _outlived(of, found, of_values, last)
-        fate[unclear | (early & (doubtful | (found.fate != LOST)))] = UNDECIDED
-        fate[early & ~doubtful & (found.fate == LOST)] = LOST
-    return replace(found, fate=fate)
+        early, unclear = _outlived(of, account, of_values, last)
+        fate[unclear | (early & (doubtful | (account.fate != LOST)))] = UNDECIDED
+        fate[early & ~doubtful & (account.fate == LOST)] = LOST
+    return replace(account, fate=fate)
 
 
-def _outlived(of: PartitionEvidence, found: Account, key: Ints, last: Bools) -> tuple[Bools, Bools]:
+def _outlived(of: PartitionEvidence, account: Account, key: Ints, last: Bools) -> tuple[Bools, Bools]:
     """Return which tombstones were removed before an older value, and for which this is unknown.
 
     A reader proves it if it returned such a value and passed the tombstone within delete.retention.ms.
     """
     sends, polls = of.sends, as_drain(of.polls)
-    deleted_by = _deleted_by(found, polls, key, np.flatnonzero(last), sends.offset)
+    deleted_by = _deleted_by(account, polls, key, np.flatnonzero(last), sends.offset)
     early, unclear = np.zeros(len(sends), dtype=np.bool_), np.zeros(len(sends), dtype=np.bool_)
     for _, rows_of in groups(polls.consumer):
         own = rows_of[np.argsort(polls.position[rows_of], kind="stable")]
@@ -143,29 +144,28 @@ def _outlived(of: PartitionEvidence, found: Account, key: Ints, last: Bools) -> 
         took_ns = polls.received_ns[own[np.minimum(then, own.size - 1)]] - polls.received_ns[own[older]]
         in_time = passed & (took_ns < of.tombstones_stay_ns)
         early[rows[in_time]] = True
-        unclear[rows[~in_time & (passed | (found.fate[rows] != LOST))]] = True
+        unclear[rows[~in_time & (passed | (account.fate[rows] != LOST))]] = True
     held = np.isin(sends.offset, polls.offset)  # by another record: the acknowledgement may be wrong
     return early & ~held, (unclear & ~early) | (early & held)
 
 
-def _deleted_by(found: Account, polls: Polls, key: Ints, tombstones: Ints, offset: Ints) -> Ints:
+def _deleted_by(account: Account, polls: Polls, key: Ints, tombstones: Ints, offset: Ints) -> Ints:
     """Return the tombstone (row of the sends) that deletes each final read's value, or -1."""
-    furthest: Ints = np.full(int(key.max(initial=-1)) + 2, NULL)  # as above
-    np.maximum.at(furthest, key, found.seen_at)
+    furthest = largest(key, account.seen_at, int(key.max(initial=-1)) + 2)  # as above
     rows = tombstones[offset[tombstones] > furthest[key[tombstones]]]
     of_key: Ints = np.full(furthest.size, -1)
     of_key[key[rows]] = rows
-    values = np.flatnonzero(found.committed & (of_key[key] >= 0))
-    send: Ints = np.full(found.groups.values.size + 1, -1)
-    send[found.groups.of_send[values]] = values
-    read = send[places(found.groups.values, polls.value)]  # the place for no group is -1, too
+    values = np.flatnonzero(account.committed & (of_key[key] >= 0))
+    send: Ints = np.full(account.groups.values.size + 1, -1)
+    send[account.groups.of_send[values]] = values
+    read = send[positions_in(account.groups.values, polls.value)]  # the place for no group is -1, too
     return np.where((read >= 0) & (polls.pass_ == FINAL), of_key[key[read]], -1)
 
 
 def standing(of: PartitionEvidence, wrong: Bools) -> tuple[Ints, Ints]:
     """Return offsets and values of records known to be in the log."""
     failed = np.unique(of.sends.value[of.sends.outcome == FAIL])
-    read = (of.polls.value >= 0) & (places(failed, of.polls.value) < 0)
+    read = (of.polls.value >= 0) & (positions_in(failed, of.polls.value) < 0)
     acked = (of.sends.outcome == OK) & (of.sends.offset >= 0) & ~wrong
     both = np.stack(
         [
@@ -177,7 +177,7 @@ def standing(of: PartitionEvidence, wrong: Bools) -> tuple[Ints, Ints]:
     return offset, value
 
 
-def told_with_names(cases: Cases, of: PartitionEvidence, subscribed: frozenset[str]) -> Cases:
+def cases_with_names(cases: Cases, of: PartitionEvidence) -> Cases:
     """Add the history's key and value to a case, and explain unread records."""
 
     def example(place: int) -> Mapping[str, Any]:
@@ -194,9 +194,9 @@ def told_with_names(cases: Cases, of: PartitionEvidence, subscribed: frozenset[s
         return row | {"explanation": sentence + named["explanation"], "evidence": named["evidence"] | row["evidence"]}
 
     def moved(place: int) -> str | None:
-        return _MOVED if cases.example(place)["evidence"].get("consumer_id") in subscribed else None
+        return _MOVED if cases.example(place)["evidence"].get("consumer_id") in of.run.subscribed else None
 
-    moves = cases.anomaly in {"poll_skip", "nonmonotonic_poll"} and subscribed
+    moves = cases.anomaly in {"poll_skip", "nonmonotonic_poll"} and of.run.subscribed
     return Cases(cases.anomaly, cases.values, example, moved if moves else cases.why)
 
 
@@ -213,21 +213,21 @@ def parts_with_names(parts: Mapping[Transaction, Part], of: PartitionEvidence) -
 
 
 def _named(of: PartitionEvidence, value: int, there: Sequence[int]) -> dict[str, Any]:
-    told = of.told_names
-    assert told is not None
-    at = places(told.value, np.array([value, *there], dtype=np.int64)).tolist()
+    imported = of.imported_names
+    assert imported is not None
+    at = positions_in(imported.value, np.array([value, *there], dtype=np.int64)).tolist()
     if at[0] < 0:
         return {"explanation": "", "evidence": {}}
-    key, name = told.key[at[0]], told.name[at[0]]
-    values = " and ".join(sorted({told.name[each] for each in at[1:] if each >= 0}))
-    as_told = {"key": json.loads(key), "value": json.loads(name)}
-    return {"explanation": f" Key {key}, value {values}.", "evidence": as_told}
+    key, name = imported.key[at[0]], imported.name[at[0]]
+    values = " and ".join(sorted({imported.name[each] for each in at[1:] if each >= 0}))
+    original = {"key": json.loads(key), "value": json.loads(name)}
+    return {"explanation": f" Key {key}, value {values}.", "evidence": original}
 
 
 def _is_tombstone(of: PartitionEvidence, value: int) -> bool:
-    told = of.told_names
-    at = -1 if told is None else int(places(told.value, np.array([value]))[0])
-    return told is not None and at >= 0 and told.name[at] == "null"
+    imported = of.imported_names
+    at = -1 if imported is None else int(positions_in(imported.value, np.array([value]))[0])
+    return imported is not None and at >= 0 and imported.name[at] == "null"
 
 
 def _unread(anomaly: str, name: tuple[str | None, int | None], row: Mapping[str, Any], *, removed: bool) -> str:

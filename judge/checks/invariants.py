@@ -11,25 +11,7 @@ import numpy as np
 
 from evidence.columns import FINAL
 from evidence.partition import PartitionEvidence
-from evidence.sources import (
-    CAPTURES,
-    DATES,
-    EPOCHS,
-    GROUP,
-    HISTORY,
-    LINES,
-    POLLS,
-    POSITIONS,
-    REST,
-    SAMPLES,
-    SEGMENTS,
-    SENDS,
-    SHARE,
-    VIEWS,
-    Gaps,
-    counted,
-    sources,
-)
+from evidence.sources import GROUP, SHARE, Gaps, counted, sources
 from evidence.views import last_views
 from history.partition import TopicPartition
 from history.words import in_words
@@ -37,7 +19,7 @@ from judge.checks import agreement, elections, groups, isr_changes, log_content,
 from judge.checks.findings import Check, Checks, Findings, Tally, checks_of
 
 
-class Owed(Enum):
+class Required(Enum):
     """Whether an unchecked invariant is unknown."""
 
     ALWAYS = "always"
@@ -49,8 +31,8 @@ class Invariant(NamedTuple):
     """An invariant and the functions that check it on one partition.
 
     ``documented``: describe it, if ``checks`` only call them. ``applies``: it holds; ``occasion``: something that it
-    concerns happened, so that ``owed`` decides whether a check is required. ``reads``: needed for a pass; ``whole``: a
-    gap could look like a violation.
+    concerns happened, so that ``required`` decides. ``reads``: needed for a pass; ``whole``: a gap could look like a
+    violation.
     """
 
     title: str
@@ -58,13 +40,13 @@ class Invariant(NamedTuple):
     reads: frozenset[str]
     whole: frozenset[str] = frozenset()
     severity: str = "S1"
-    owed: Owed = Owed.WITH_HISTORY
+    required: Required = Required.WITH_HISTORY
     applies: Callable[[PartitionEvidence], bool] = lambda _: True
     occasion: Callable[[PartitionEvidence], bool] = lambda _: True
     documented: tuple[Callable[..., Any], ...] = ()
 
 
-def _told(of_history: Callable[[PartitionEvidence], Iterable[Check]]) -> Callable[[PartitionEvidence], Checks]:
+def _of_rows(of_history: Callable[[PartitionEvidence], Iterable[Check]]) -> Callable[[PartitionEvidence], Checks]:
     return lambda of: checks_of(of_history(of))
 
 
@@ -74,7 +56,7 @@ def _clean(of: PartitionEvidence) -> bool:
 
 def _followed(of: PartitionEvidence) -> bool:
     """Return whether a leader may have had a follower."""
-    return of.clean and not (of.facts.states and all(len(state.replicas) == 1 for state in of.facts.states))
+    return of.clean and not (of.states and all(len(state.replicas) == 1 for state in of.states))
 
 
 def _clean_logs(of: PartitionEvidence) -> bool:
@@ -110,82 +92,82 @@ INVARIANTS = {
     "I1": Invariant(
         "0 <= log start <= high watermark on every replica",
         (replicas.i1_bounds,),
-        reads=sources(SAMPLES),
-        owed=Owed.ALWAYS,
+        reads=sources("replicas"),
+        required=Required.ALWAYS,
     ),
     "I2": Invariant(
         "high watermark <= log end on every replica",
         (replicas.i2_hw_below_leo,),
-        reads=sources(SAMPLES),
-        owed=Owed.ALWAYS,
+        reads=sources("replicas"),
+        required=Required.ALWAYS,
     ),
     "I3": Invariant(
         "a leader's high watermark and log end never fall within its epoch",
         (replicas.i3_leader_monotonic,),
-        reads=sources(SAMPLES, VIEWS),
-        owed=Owed.ALWAYS,
+        reads=sources("replicas", "isr"),
+        required=Required.ALWAYS,
     ),
     "I4": Invariant(
         "a replica's high watermark falls at most once within an epoch",
         (watermarks.i4_follower_falls_once,),
-        reads=sources(SAMPLES),
+        reads=sources("replicas"),
         applies=_clean,
     ),
     "I6": Invariant(
         "no replica's log end falls below a high watermark that it has shown",
         (replicas.i6_own_floor,),
-        reads=sources(SAMPLES),
-        owed=Owed.ALWAYS,
+        reads=sources("replicas"),
+        required=Required.ALWAYS,
         applies=_clean,
     ),
     "I7": Invariant(
         "every member of the ISR holds all that a leader has shown as committed",
         (watermarks.i7_isr_covers_hw,),
-        reads=sources(SAMPLES, DATES),
-        whole=sources(DATES),
+        reads=sources("replicas", "dates"),
+        whole=sources("dates"),
         applies=_followed,
     ),
     "I8": Invariant(
         "a new leader's log starts its epoch at or above every earlier high watermark",
         (replicas.i8_leader_completeness,),
-        reads=sources(SAMPLES, EPOCHS),
-        owed=Owed.ALWAYS,
+        reads=sources("replicas", "epoch files"),
+        required=Required.ALWAYS,
         applies=_epochs_changed,
         occasion=_sampled_before_a_change,
     ),
     "I9": Invariant(
         "no follower's high watermark is ahead of its leader's",
         (watermarks.i9_follower_below_leader,),
-        reads=sources(SAMPLES, EPOCHS, HISTORY),
+        reads=sources("replicas", "epoch files", "history"),
         applies=_followed,
         occasion=_written,
     ),
     "I10": Invariant(
         "without produce the high watermark reaches the log end on every in-sync replica",
         (replicas.i10_quiescence,),
-        reads=sources(SAMPLES, VIEWS, DATES),
-        whole=sources(SAMPLES, DATES),
-        owed=Owed.ALWAYS,
+        reads=sources("replicas", "isr", "dates"),
+        whole=sources("replicas", "dates"),
+        required=Required.ALWAYS,
     ),
     "I11": Invariant(
         "below min.insync.replicas the high watermark stands still",
         (watermarks.i11_frozen_below_min_isr,),  # even a leader that lacks records must wait
-        reads=sources(SAMPLES, VIEWS, DATES, LINES),
-        whole=sources(DATES, LINES),
-        owed=Owed.NEVER,
+        reads=sources("replicas", "isr", "dates", "server logs"),
+        whole=sources("dates", "server logs"),
+        required=Required.NEVER,
     ),
     "I12": Invariant(
         "below their high watermarks all replicas hold the same bytes",
         (agreement.i12_committed_prefix,),
-        reads=sources(SEGMENTS, CAPTURES),
-        owed=Owed.NEVER,
+        reads=sources("segments", "offsets"),
+        required=Required.NEVER,
         applies=_clean_logs,
     ),
     "I13": Invariant(
         "a batch of one offset and epoch, and all before it, is the same on every replica",
         (agreement.i13_log_matching,),
-        reads=sources(SEGMENTS),
-        owed=Owed.NEVER,
+        reads=sources("segments"),
+        required=Required.NEVER,
     ),
     "I14": Invariant(
         "leader epochs go up, and each batch carries the one of its replica's epoch file",
@@ -193,145 +175,145 @@ INVARIANTS = {
             agreement.i14_epoch_of_batch,
             agreement.i14_epoch_files,
         ),
-        reads=sources(SEGMENTS, EPOCHS, CAPTURES),
-        owed=Owed.NEVER,
+        reads=sources("segments", "epoch files", "offsets"),
+        required=Required.NEVER,
     ),
     "I15": Invariant(
         "a record acknowledged with acks=all is on every replica of the final ISR",
         (log_content.i15_durability,),
-        reads=sources(SENDS, SEGMENTS, CAPTURES, VIEWS),
-        whole=sources(VIEWS),
+        reads=sources("sends", "segments", "offsets", "isr"),
+        whole=sources("isr"),
         applies=lambda of: of.clean and of.kept and log_content.promised(of).size > 0,
     ),
     "I16": Invariant(
         "the final log has every record that a consumer read",
         (log_content.i16_no_phantom_read,),
-        reads=sources(POLLS, SEGMENTS, CAPTURES, HISTORY),
-        whole=sources(HISTORY),
+        reads=sources("polls", "segments", "offsets", "history"),
+        whole=sources("history"),
         applies=lambda of: of.clean and of.kept and log_content.readable(of).size > 0,
     ),
     "I17": Invariant(
         "an idempotent producer's sequence numbers follow one another",
         (agreement.i17_sequences,),
-        reads=sources(SEGMENTS, CAPTURES, HISTORY),
-        whole=sources(HISTORY),
-        owed=Owed.NEVER,
+        reads=sources("segments", "offsets", "history"),
+        whole=sources("history"),
+        required=Required.NEVER,
         applies=lambda of: of.clean and of.idempotent,
     ),
     "I19": Invariant(
         "a leader epoch has one leader",
         (
-            _told(
+            _of_rows(
                 lambda of: elections.i19_one_leader_per_epoch(
-                    of.facts.states, of.lines, last_views(of.where, of.views, of.names)
+                    of.states, of.lines, last_views(of.where, of.views, of.names)
                 )
             ),
         ),
-        reads=sources(HISTORY, LINES, VIEWS),
+        reads=sources("history", "server logs", "isr"),
         documented=(elections.i19_one_leader_per_epoch,),
     ),
     "I20": Invariant(
         "a new leader comes from the ISR, first in the assignment's order",
-        (_told(lambda of: elections.i20_clean_election(of.facts.states)),),
-        reads=sources(HISTORY),
-        owed=Owed.NEVER,
+        (_of_rows(lambda of: elections.i20_clean_election(of.states)),),
+        reads=sources("history"),
+        required=Required.NEVER,
         applies=_clean,
         documented=(elections.i20_clean_election,),
     ),
     "I21": Invariant(
         "leader, ISR, ELR and epochs make sense in the controller's own history",
-        (_told(lambda of: elections.i21_history_in_order(of.facts.states, of.facts.effective_min_isr)),),
-        reads=sources(HISTORY),
+        (_of_rows(lambda of: elections.i21_history_in_order(of.states, of.effective_min_isr)),),
+        reads=sources("history"),
         documented=(elections.i21_history_in_order,),
     ),
     "I22": Invariant(
         "a new leader's high watermark soon reaches its epoch's start",
         (watermarks.i22_hw_reaches_epoch_start,),
-        reads=sources(SAMPLES, EPOCHS, DATES),
-        whole=sources(EPOCHS, DATES),
+        reads=sources("replicas", "epoch files", "dates"),
+        whole=sources("epoch files", "dates"),
         severity="S2",
-        owed=Owed.NEVER,
+        required=Required.NEVER,
         applies=_clean,
     ),
     "I23": Invariant(
         "a follower that stopped leaves the ISR in time",
         (watermarks.i23_evicted_in_time,),
-        reads=sources(SAMPLES, DATES),
-        whole=sources(DATES),
+        reads=sources("replicas", "dates"),
+        whole=sources("dates"),
         severity="S2",
-        owed=Owed.NEVER,
+        required=Required.NEVER,
     ),
     "I24": Invariant(
         "a replica that joins the ISR has caught up with the high watermark",
         (watermarks.i24_caught_up_at_join,),
-        reads=sources(SAMPLES, EPOCHS, DATES),
-        whole=sources(EPOCHS, DATES),
-        owed=Owed.NEVER,
+        reads=sources("replicas", "epoch files", "dates"),
+        whole=sources("epoch files", "dates"),
+        required=Required.NEVER,
         applies=_clean,
     ),
     "I25": Invariant(
         "a boot takes its high watermark from its checkpoint, within its own log",
-        (_told(lambda of: elections.i25_boot_high_watermark(of.lines, of.captures, of.facts.new_logs)),),
-        reads=sources(LINES, CAPTURES),
+        (_of_rows(lambda of: elections.i25_boot_high_watermark(of.lines, of.captures, of.new_logs)),),
+        reads=sources("server logs", "offsets"),
         applies=_clean,
         documented=(elections.i25_boot_high_watermark,),
     ),
     "I26": Invariant(
         "log start <= last stable offset <= every later high watermark of the same leader",
         (replicas.i26_stable_offset,),
-        reads=sources(SAMPLES, VIEWS),
-        owed=Owed.ALWAYS,
-        applies=lambda of: of.transactional,
+        reads=sources("replicas", "isr"),
+        required=Required.ALWAYS,
+        applies=lambda of: of.run.transactional,
     ),
     "I27": Invariant(
         "every log ends a transaction's records with the marker of its outcome",
         (log_content.i27_markers,),
-        reads=sources(SENDS, SEGMENTS),
-        applies=lambda of: of.clean and of.transactional,
+        reads=sources("sends", "segments"),
+        applies=lambda of: of.clean and of.run.transactional,
         occasion=lambda of: log_content.committed(of).size > 0,
     ),
     "I28": Invariant(
         "below min.insync.replicas nothing is acknowledged with acks=all",
         (log_content.i28_enough_replicas,),
-        reads=sources(SENDS, SEGMENTS, VIEWS, DATES, LINES),
-        whole=sources(DATES, LINES),
-        owed=Owed.NEVER,
+        reads=sources("sends", "segments", "isr", "dates", "server logs"),
+        whole=sources("dates", "server logs"),
+        required=Required.NEVER,
         applies=lambda of: bool(of.short),
     ),
     "I29": Invariant(
         "a new owner in a consumer group skips no record behind the committed offset",
         (groups.i29_starts_at_committed,),
-        reads=sources(*GROUP, POLLS),
+        reads=sources(*GROUP, "polls"),
         whole=GROUP,
-        owed=Owed.NEVER,
+        required=Required.NEVER,
         applies=_in_group,
     ),
     "I30": Invariant(
         "a new owner in a consumer group reads again only what was not committed",
         (groups.i30_rereads_uncommitted_only,),
         reads=sources(*GROUP),
-        owed=Owed.NEVER,
+        required=Required.NEVER,
         applies=_in_group,
     ),
     "I31": Invariant(
         "the committed offset of a consumer group never falls",
         (groups.i31_commits_never_fall,),
         reads=sources(*GROUP),
-        owed=Owed.NEVER,
+        required=Required.NEVER,
         applies=_in_group,
     ),
     "I32": Invariant(
         "a partition has one owner in a consumer group",
         (groups.i32_one_owner,),
         reads=sources(*GROUP),
-        owed=Owed.NEVER,
+        required=Required.NEVER,
         applies=_in_group,
     ),
     "I33": Invariant(
         "a record that a share group accepted is not delivered again",
         (shares.i33_accepted_for_good,),
-        reads=sources(*SHARE, POLLS),
-        owed=Owed.ALWAYS,
+        reads=sources(*SHARE, "polls"),
+        required=Required.ALWAYS,
         applies=_in_share,
         occasion=_drained,
     ),
@@ -339,14 +321,14 @@ INVARIANTS = {
         "a record in a share group has one holder until its lock runs out",
         (shares.i34_one_holder,),
         reads=sources(*SHARE),
-        owed=Owed.NEVER,
+        required=Required.NEVER,
         applies=_in_share,
     ),
     "I35": Invariant(
         "a record in a share group is delivered no more often than its limit",
         (shares.i35_delivery_limit,),
-        reads=sources(*SHARE, POLLS),
-        owed=Owed.ALWAYS,
+        reads=sources(*SHARE, "polls"),
+        required=Required.ALWAYS,
         applies=_in_share,
         occasion=_drained,
     ),
@@ -354,24 +336,24 @@ INVARIANTS = {
         "the delivery count of a record in a share group grows with each delivery",
         (shares.i36_deliveries_counted,),
         reads=sources(*SHARE),
-        owed=Owed.NEVER,
+        required=Required.NEVER,
         applies=_in_share,
     ),
     "I37": Invariant(
         "every live reader comes to the end of what it may read",
         (readers.i37_readers_reach_the_end, shares.i37_nothing_left),
-        reads=sources(POSITIONS, REST, POLLS, *GROUP, *SHARE),
-        whole=sources(POSITIONS, *GROUP, *SHARE),
-        owed=Owed.ALWAYS,
+        reads=sources("positions", "rest", "polls", *GROUP, *SHARE),
+        whole=sources("positions", *GROUP, *SHARE),
+        required=Required.ALWAYS,
         applies=lambda of: of.readers is not None,
     ),
     "I38": Invariant(
         "an ISR change that a leader proposes comes to an end",
         (isr_changes.i38_isr_changes_end,),
-        reads=sources(LINES, DATES),
-        whole=sources(LINES, DATES),
+        reads=sources("server logs", "dates"),
+        whole=sources("server logs", "dates"),
         severity="S2",
-        owed=Owed.NEVER,
+        required=Required.NEVER,
         applies=lambda of: any(line["kind"] == "isr_shrinking" for line in of.lines),
     ),
 }
@@ -395,12 +377,12 @@ class Verdict(NamedTuple):
     doubt: str | None = None
 
 
-def verdict(where: TopicPartition, name: str, found: Findings, gaps: Gaps, *, owes_history: bool) -> Verdict:
+def verdict(where: TopicPartition, name: str, found: Findings, gaps: Gaps, *, requires_history: bool) -> Verdict:
     """Return one partition's result for an applicable invariant."""
     invariant, tally = INVARIANTS[name], found.tallies[name]
     left_open = gaps.of(invariant.reads, where)
-    required = invariant.owed is Owed.ALWAYS or (owes_history and invariant.owed is Owed.WITH_HISTORY)
-    if left_open is None and required and name in found.unchecked:
+    required = {Required.ALWAYS, Required.WITH_HISTORY} if requires_history else {Required.ALWAYS}
+    if left_open is None and invariant.required in required and name in found.unchecked:
         left_open = f"nothing that was recorded of {where} could be checked"
     return Verdict(tally, left_open, gaps.of(invariant.whole, where) if tally.violations else None)
 
@@ -416,9 +398,10 @@ def row(name: str, found: Iterable[Verdict], origin_ns: int | None = None) -> di
             whys.append(why)
     if not (total.checked or whys):
         return None
-    state, reason, evidence = "pass", None, None
+    state, reason, evidence, first_on = "pass", None, None, None
     if proven.first:
         _, where, evidence = proven.first
+        first_on = str(where)
         state, reason = "fail", f"first violation on {where}: {in_words(json.loads(evidence), origin_ns)}"
     elif whys:
         state, reason = "unknown", counted(whys, "partition")
@@ -432,4 +415,6 @@ def row(name: str, found: Iterable[Verdict], origin_ns: int | None = None) -> di
         "verdict": state,
         "reason": reason,
         "evidence": evidence,
+        "first_on": first_on,
+        "known_bug": "",
     }

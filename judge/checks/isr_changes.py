@@ -9,8 +9,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from evidence.facts import FOREVER_NS, SLACK_NS, UNFENCED_NS, Facts, longest_outside
-from evidence.partition import PartitionEvidence, Row
+from evidence.facts import FOREVER_NS, SLACK_NS, UNFENCED_NS, Row, longest_outside
+from evidence.partition import PartitionEvidence
 from judge.checks.findings import Check, Checks, checks_of
 
 # Each ends a leader's proposal.
@@ -48,7 +48,7 @@ def _broker(line: Row) -> int:
 
 
 def _of_broker(of: PartitionEvidence, broker: int, lines: Sequence[Row]) -> list[Proposal]:
-    states = of.facts.dated
+    states = of.dated
     begun = [state.t_ns or 0 for state in states]
     elected = [after.t_ns or 0 for before, after in pairwise(states) if before.leader_epoch != after.leader_epoch]
     next_ns, found = FOREVER_NS, []
@@ -81,14 +81,11 @@ def _shown_another(of: PartitionEvidence, leader: int, isr: Set[int], from_ns: i
 
 
 def i38_isr_changes_end(of: PartitionEvidence) -> Checks:
-    """I38, all versions, timed; serves C16, C18 and C38. An ISR change that a leader proposes is committed, rejected or
-    abandoned, and does not stay in flight (KIP-497). Meanwhile the leader waits for the leaving replicas, so that
-    writes with acks=all hang once one of them stops. KAFKA-1382 was such a case.
-
-    A proposal lasts from the leader's log line "Shrinking ISR" until "ISR updated", "Failed to alter partition", a new
-    leader epoch, the next proposal or a restart. With KRaft it also ends when the leader's metadata shows another ISR
-    than at the proposal. Violated after controller.socket.timeout.ms and 10 s on end without a fault on a broker or
-    controller, in which a lost request is sent again. An expansion has no log line.
+    """I38 (C16, C18, C38), timed. Committed, rejected or abandoned (KIP-497). Until then the leader waits for the
+    leaving replicas, so that acks=all hangs once one stops (KAFKA-1382). From the leader's log line "Shrinking ISR" to
+    "ISR updated", "Failed to alter partition", a new leader epoch, the next proposal or a restart; with KRaft also to
+    another ISR in the leader's metadata. Violated after controller.socket.timeout.ms and 10 s without a fault on broker
+    or controller, in which a lost request is sent again. An expansion has no log line.
     """
     return checks_of(_changes(of))
 
@@ -98,10 +95,10 @@ def _changes(of: PartitionEvidence) -> Iterator[Check]:
     for each in (each for own in proposals(of).values() for each in own):
         over = each.until_ns < FOREVER_NS
         until_ns = each.until_ns if over else seen_ns
-        limit_ns = of.facts.isr_change_limit_ns
-        stuck = until_ns - each.from_ns >= limit_ns <= _longest_calm(of.facts, each.from_ns, until_ns)
+        limit_ns = of.isr_change_limit_ns
+        stuck = until_ns - each.from_ns >= limit_ns <= _longest_calm(of, each.from_ns, until_ns)
         if over or stuck:
-            told = {
+            shown = {
                 "leader": each.leader,
                 "leader_epoch": each.leader_epoch,
                 "isr": list(each.isr),
@@ -110,12 +107,12 @@ def _changes(of: PartitionEvidence) -> Iterator[Check]:
                 "ended": over,
                 "t_ns": each.from_ns,
             }
-            yield Check(each.from_ns, stuck, told)
+            yield Check(each.from_ns, stuck, shown)
 
 
-def _longest_calm(facts: Facts, from_ns: int, until_ns: int) -> int:
+def _longest_calm(of: PartitionEvidence, from_ns: int, until_ns: int) -> int:
     """Return the longest time without a fault on a broker or controller."""
-    spans = [(o.from_ns, o.until_ns) for o in facts.outages] + [(f.asked_ns, f.until_ns) for f in facts.faults]
+    spans = [(o.from_ns, o.until_ns) for o in of.outages] + [(stop.ordered_ns, stop.until_ns) for stop in of.stops]
     return longest_outside(spans, from_ns, until_ns)
 
 

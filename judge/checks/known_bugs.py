@@ -76,8 +76,8 @@ KNOWN_BUGS = (
     ),
     KnownBug(
         "STALE-ISR",
-        "KAFKA-1382 on a new path: a controller takes its own write, whose answer was lost, for another's, and the "
-        "leader's ISR change never ends",
+        "a form of KAFKA-1382: a controller takes its own write, whose response was lost, for another broker's, and "
+        "the leader's ISR change never ends",
         frozenset({"I38"}),
         "isr_refused",
         _own_write_refused,
@@ -85,22 +85,26 @@ KNOWN_BUGS = (
 )
 
 
-ISSUES = frozenset(bug.issue for bug in KNOWN_BUGS)
+BY_ISSUE = {bug.issue: bug for bug in KNOWN_BUGS}
 
 
-def explained(found: Iterable[str], sentence: str) -> set[str]:
-    """Return what a run showed; a named bug replaces its invariants."""
+def described(issue: str) -> str:
+    """Return a bug's issue, words and versions."""
+    return f"This is {issue} ({BY_ISSUE[issue].words}; {affected_range(issue)})"
+
+
+def explained(found: Iterable[str], issues: Iterable[str]) -> set[str]:
+    """Return what a run showed; known bugs replace their invariants."""
     left = set(found)
-    for bug in KNOWN_BUGS:
-        if bug.issue in sentence:
-            left = left - bug.shown_as | {bug.issue}
+    for issue in issues:
+        left = left - BY_ISSUE[issue].shown_as | {issue}
     return left
 
 
 def named(
     invariants: Iterable[Row], kafka_versions: Iterable[str], lines: Sequence[Row], mode: str | None = None
 ) -> list[dict[str, Any]]:
-    """Return rows of the invariants table, with known bugs in the reasons.
+    """Return rows of the invariants table with their ``known_bug``, which the reason describes.
 
     ``lines`` are ``kafka_files.broker_log.BROKER_LOG``.
     """
@@ -118,6 +122,6 @@ def _with_name(row: dict[str, Any], bugs: Sequence[KnownBug], lines: Sequence[Ro
         line = bug.line(evidence, [line for line in own if line["kind"] == bug.kind])
         if line is not None:
             where = f"line {line['line']} of broker {line['broker_id']}'s server.log"
-            what = f"{bug.words}; {affected_range(bug.issue)}"
-            row["reason"] = f"{row['reason']}. This is {bug.issue} ({what}), as {where} shows"
+            reason = f"{row['reason']}. {described(bug.issue)}, as {where} shows"
+            return row | {"known_bug": bug.issue, "reason": reason}
     return row

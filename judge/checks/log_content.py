@@ -9,9 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from evidence.columns import ACKS_ALL, FAIL, INFO, NULL, OK, Bools, Ints, Log, Markers, known, places
-from evidence.facts import ShortIsr, outside
-from evidence.gather import Transaction
+from evidence.columns import ACKS_ALL, FAIL, INFO, NULL, OK, Bools, Ints, Log, Markers, joined, known, positions_in
+from evidence.facts import ShortIsr, Transaction, outside
 from evidence.partition import PartitionEvidence
 from judge.checks.findings import Checks
 from judge.checks.isr_changes import waiting
@@ -52,11 +51,9 @@ def committed(of: PartitionEvidence) -> Ints:
 
 
 def i15_durability(of: PartitionEvidence) -> Checks:
-    """I15, all versions; serves C1 and C27. The record is there at its offset.
-
-    Sound with any min.insync.replicas while disks survive: the acknowledgement waited for every member of its ISR, and
-    a clean election and every later join require the committed prefix. Not checked are incomplete exports, and offsets
-    that the replica's own retention may have deleted.
+    """I15 (C1, C27). At its offset. Sound with any min.insync.replicas while disks survive: the acknowledgement waited
+    for its ISR, and clean elections and joins require the committed prefix. Offsets that retention may have deleted are
+    not checked.
     """
     sends, owed = of.sends, promised(of)
     checked, missing, lacking = 0, [], []
@@ -66,8 +63,8 @@ def i15_durability(of: PartitionEvidence) -> Checks:
         gone = asked[~stands(of.logs[broker], sends.offset[asked], sends.value[asked])]
         missing.append(gone)
         lacking.append(np.full(gone.size, broker))
-    rows = np.concatenate([*missing, np.empty(0, dtype=np.int64)]).astype(np.int64)
-    brokers = np.concatenate([*lacking, np.empty(0, dtype=np.int64)])
+    rows = joined(missing)
+    brokers = joined(lacking)
 
     def evidence(place: int) -> Mapping[str, Any]:
         row = int(rows[place])
@@ -78,11 +75,8 @@ def i15_durability(of: PartitionEvidence) -> Checks:
 
 
 def i16_no_phantom_read(of: PartitionEvidence) -> Checks:
-    """I16, all versions, clean topics; serves C2, C13 and C46.
-
-    A record that a consumer received at an offset is at that offset in the partition's final log: it was below a high
-    watermark, so it was committed. Violated by KAFKA-14704 (2.8.0 to 3.4.0): a follower served records that it was
-    about to truncate. Not checked if the export is incomplete.
+    """I16 (C2, C13, C46), clean topics. At its offset. Sound: it was below a high watermark, so committed. KAFKA-14704
+    (2.8.0 to 3.3.2, and 3.4.0) violates it: a follower served records that it then truncated.
     """
     polls = of.polls
     if of.final is None or of.final not in of.complete:
@@ -114,13 +108,10 @@ def _settled(of: PartitionEvidence) -> Iterator[ShortIsr]:
 
 
 def i28_enough_replicas(of: PartitionEvidence) -> Checks:
-    """I28, all versions; serves C1 and C27.
-
-    While the ISR is smaller than min(min.insync.replicas, replicas), the leader rejects sends with acks=all. Checked
-    from two seconds after the leader's own metadata showed that ISR. A send acknowledged before the stretch ended is a
-    violation if its batch is in the leader's log with the stretch's epoch; otherwise a former leader with another ISR
-    took it. Not checked while the leader or a controller was out of reach, nor while the leader waited for the answer
-    to a proposed ISR: it then uses the previous one (KIP-497).
+    """I28 (C1, C27). From two seconds after the leader's own metadata showed that ISR. An acknowledged send violates it
+    if its batch has that stretch's epoch in the leader's log; otherwise a former leader took it. Not checked while
+    leader or controller was out of reach, or a proposed ISR was unanswered: the leader then uses the previous one
+    (KIP-497).
     """
     sends = of.sends
     checked, violations, during = 0, [], []
@@ -137,7 +128,7 @@ def i28_enough_replicas(of: PartitionEvidence) -> Checks:
         checked += int(asked.sum() - acked.sum()) + taken.size
         violations.append(taken)
         during += [short] * taken.size
-    rows = np.concatenate([*violations, np.empty(0, dtype=np.int64)]).astype(np.int64)
+    rows = joined(violations)
 
     def evidence(place: int) -> Mapping[str, Any]:
         row, short = int(rows[place]), during[place]
@@ -164,32 +155,27 @@ class OpenEnds:
     ended: dict[Transaction, Counter[str]] = field(default_factory=dict)
     first: dict[tuple[Transaction, str], tuple[int, Mapping[str, Any]]] = field(default_factory=dict)
 
-    def add(self, of: PartitionEvidence, row: int, ended: str, told: Mapping[str, Any]) -> None:
+    def add(self, of: PartitionEvidence, row: int, ended: str, marker: Mapping[str, Any]) -> None:
         producer, _ = of.names.name(int(of.sends.value[row]))
         transaction, t_ns = (str(producer), int(of.sends.transaction[row])), int(of.sends.done_ns[row])
         self.ended.setdefault(transaction, Counter())[ended] += 1
         if (transaction, ended) not in self.first or t_ns < self.first[transaction, ended][0]:
-            self.first[transaction, ended] = t_ns, {**of.where._asdict(), **told, "ends": ended}
+            self.first[transaction, ended] = t_ns, {**of.where._asdict(), **marker, "ends": ended}
 
     def merge(self, others: Iterable[OpenEnds]) -> OpenEnds:
         for other in others:
             for transaction, ended in other.ended.items():
                 self.ended.setdefault(transaction, Counter()).update(ended)
-            for key, told in other.first.items():
-                self.first[key] = min(self.first.get(key, told), told, key=lambda each: each[0])
+            for key, end in other.first.items():
+                self.first[key] = min(self.first.get(key, end), end, key=lambda each: each[0])
         return self
 
 
 def i27_markers(of: PartitionEvidence) -> Checks:
-    """I27, all versions, transactional producers, clean topics; serves C2.
-
-    In every replica's log, the next marker of a record's Kafka producer id is a commit if its transaction was
-    committed, and an abort if it was aborted. If the outcome is unknown, the marker is the same for all records of the
-    transaction.
-
-    Sound because a producer's transactions follow one another, and the coordinator's decision is durable before the
-    first marker is written. A record without a later marker (the log ends there) is not checked. A late request of an
-    old transaction would violate it (KAFKA-17754).
+    """I27 (C2), transactional producers, clean topics. The next marker of a record's producer id is a commit or an
+    abort, as its transaction ended; if that is unknown, the same for all its records. Sound: transactions follow one
+    another, and the decision is durable before the first marker. Records without a later marker are not checked. A late
+    request of an old transaction would violate it (KAFKA-17754).
     """
     sends = of.sends
     checked, wrong, where = 0, [], []
@@ -199,7 +185,7 @@ def i27_markers(of: PartitionEvidence) -> Checks:
         bad = np.flatnonzero(decided & (ends != (sends.outcome[sent] == OK)))
         wrong.append(sent[bad])
         where += [(broker, int(offset[at]), bool(ends[at])) for at in bad.tolist()]
-    rows = np.concatenate([*wrong, np.empty(0, dtype=np.int64)]).astype(np.int64)
+    rows = joined(wrong)
 
     def evidence(place: int) -> Mapping[str, Any]:
         broker, offset, committed = where[place]
@@ -229,7 +215,7 @@ def _ended(of: PartitionEvidence) -> dict[int, tuple[Ints, Ints, Bools]]:
     found = {}
     for broker, log in sorted(of.logs.items()):
         held, ends = _ends(log, of.markers[broker])
-        place = places(sends.value[member], log.value[held])
+        place = positions_in(sends.value[member], log.value[held])
         found[broker] = member[place[place >= 0]], log.offset[held[place >= 0]], ends[place >= 0]
     return found
 
@@ -240,8 +226,8 @@ def _word(committed: bool) -> str:
 
 def _of_marker(of: PartitionEvidence, row: int, broker: int, offset: int) -> dict[str, Any]:
     outcome = {OK: "ok", FAIL: "fail", INFO: "info"}[int(of.sends.outcome[row])]
-    told = {"broker_id": broker, "held_offset": offset, "transaction": int(of.sends.transaction[row])}
-    return told | of.names.fields(int(of.sends.value[row])) | {"outcome": outcome}
+    marker = {"broker_id": broker, "held_offset": offset, "transaction": int(of.sends.transaction[row])}
+    return marker | of.names.fields(int(of.sends.value[row])) | {"outcome": outcome}
 
 
 def _ends(log: Log, markers: Markers) -> tuple[Ints, Bools]:
@@ -253,5 +239,5 @@ def _ends(log: Log, markers: Markers) -> tuple[Ints, Bools]:
         ended = following < int(own.sum())
         rows.append(at[ended])
         committed.append(markers.committed[own][following[ended]])
-    held = np.concatenate([*rows, np.empty(0, dtype=np.int64)]).astype(np.int64)
-    return held, np.concatenate([*committed, np.empty(0, dtype=np.bool_)]).astype(np.bool_)
+    held = joined(rows)
+    return held, joined(committed).astype(np.bool_)

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
+from typing import Any
 
-from evidence.facts import FOREVER_NS, SETTLE_NS, Facts, Fault, NewLog, Outage
-from evidence.faults import FaultSpan, fault_spans
-from evidence.gather import Input
-from evidence.partition import Row
+from evidence.facts import FOREVER_NS, MARKERS_NS, SETTLE_NS, BrokerStop, Input, NewLog, Outage, Row
+from evidence.faults import FaultSpan
 from evidence.run import Run
-from history.events import Event
 from history.manifest import Manifest
 from history.partition import TopicPartition
 from history.share_groups import STATE_TOPIC
@@ -20,7 +18,7 @@ from history.traits import Trait
 from judge.checks import delivery
 from judge.checks.allowed import lost_copies, unclean_election
 from judge.checks.gates import always, sometimes
-from judge.checks.takeovers import is_unclean, is_whole
+from judge.checks.leader_changes import is_unclean, is_whole
 
 ISR_CHANGE_MARGIN_NS = 10_000_000_000  # to find the controller, and for its answer on a busy host
 COSTS_ANSWERS = (
@@ -43,7 +41,7 @@ class Premises:
     def manifest(self) -> Manifest:
         return self.run.manifest
 
-    def owed(self, where: TopicPartition) -> dict[int, int]:
+    def required_from(self, where: TopicPartition) -> dict[int, int]:
         """Return from which offset each replica must hold records: each applies retention by itself."""
         replicas = self.run.replicas.get(where, ()) if self.run.expires(where.topic) else ()
         return {replica.broker_id: replica.log_start_offset or 0 for replica in replicas}
@@ -66,7 +64,7 @@ class Premises:
 
     @cached_property
     def _begun(self) -> dict[TopicPartition, list[Row]]:
-        return by_place(line for line in self.run.lines if line["kind"] == "leader_started")
+        return by_partition(line for line in self.run.lines if line["kind"] == "leader_started")
 
     def final(self, where: TopicPartition) -> int | None:
         history = self.run.states.get(where)
@@ -84,25 +82,25 @@ class Premises:
         """Return whether a replica from outside the ISR may have led."""
         if not unclean_election(self.manifest, where.topic, self.run.events):
             return False
-        return self._led_from_outside(where) or not self._tells_elections(where)
+        return self._led_from_outside(where) or not self._covers_elections(where)
 
     def _led_from_outside(self, where: TopicPartition) -> bool:
         return any(is_unclean(before, after) for before, after in pairwise(self.run.states.get(where, ())))
 
-    def _tells_elections(self, where: TopicPartition) -> bool:
+    def _covers_elections(self, where: TopicPartition) -> bool:
         """Return whether the history covers every leader epoch that is known."""
         epochs = {epoch for each in self.run.replicas.get(where, ()) for epoch, _ in each.epochs or ()}
         epochs |= {line["leader_epoch"] for line in self._begun.get(where, ())}
         return is_whole(self.run.states.get(where, ()), epochs)
 
-    def untold_elections(self) -> Iterator[str]:
+    def unproven_elections(self) -> Iterator[str]:
         """Yield a sentence per partition where an unclean leader is possible but unproven.
 
         Checks that rest on committed records are not made there.
         """
-        for where in self.run.partitions if self.run.owes_history else ():
+        for where in self.run.partitions if self.run.requires_history else ():
             enabled = unclean_election(self.manifest, where.topic, self.run.events)
-            if enabled and not self._tells_elections(where) and not self._led_from_outside(where):
+            if enabled and not self._covers_elections(where) and not self._led_from_outside(where):
                 yield f"Whether a replica from outside the ISR led {where} is unknown: its history is not whole."
 
     @cached_property
@@ -126,16 +124,19 @@ class Premises:
         return not lost and not any(unclean_election(self.manifest, topic, self.run.events) for topic in GROUP_TOPICS)
 
     @cached_property
-    def faults(self) -> list[Fault]:
-        return list(faults(self.run.events, self.manifest))
-
-    @cached_property
-    def outages(self) -> list[Outage]:
-        return list(outages(self.run.events, self.manifest))
-
-    @cached_property
-    def new_logs(self) -> list[NewLog]:
-        return list(new_logs(self.run.events, self.manifest))
+    def _of_run(self) -> dict[str, Any]:
+        """Return the facts that all partitions share."""
+        faults, manifest = self.run.faults, self.manifest
+        return {
+            "stops": list(broker_stops(faults, manifest)),
+            "outages": list(outages(faults, manifest)),
+            "new_logs": list(new_logs(faults, manifest)),
+            "max_isr_lag_ns": max_isr_lag_ns(manifest),
+            "stale_controller_ns": stale_controller_ns(manifest),
+            "isr_change_limit_ns": _controller_socket_timeout_ns(manifest) + ISR_CHANGE_MARGIN_NS,
+            "strict_min_isr": always("strict_min_isr", manifest.kafka_versions),
+            "lax_min_isr": not sometimes("strict_min_isr", manifest.kafka_versions),
+        }
 
     def kept(self, topic: str) -> bool:
         return self.manifest.topic_settings(topic, "cleanup.policy", "delete") == {"delete"}
@@ -163,35 +164,27 @@ class Premises:
                 found[where] = max(found.get(where, 0), end["log_start_offset"])
         return found
 
-    def effective_min_isr(self, where: TopicPartition) -> int:
-        """Return min(min.insync.replicas, replicas), each at its largest."""
-        return max(self._effective_min_isrs(where))
-
-    def _effective_min_isrs(self, where: TopicPartition) -> list[int]:
+    def effective_min_isrs(self, where: TopicPartition) -> list[int]:
+        """Return min(min.insync.replicas, replicas) of each setting, with the most replicas."""
         created = len(self.manifest.topics[where.topic].assignment.get(where.partition, [])) or 1
         replicas = max([created, *(len(state.replicas) for state in self.run.states.get(where, ()))])
-        asked = self.manifest.topic_settings(where.topic, "min.insync.replicas", "1")
-        return [min(int(value), replicas) for value in asked]
+        settings = self.manifest.topic_settings(where.topic, "min.insync.replicas", "1")
+        return [min(int(value), replicas) for value in settings]
 
-    def facts(self, where: TopicPartition) -> Facts:
-        return Facts(
-            states=self.run.states.get(where, ()),
-            starts=self.starts(where),
-            faults=self.faults,
-            outages=self.outages,
-            new_logs=self.new_logs,
-            lost_copies=lost_copies(self.manifest, self.run.events, where),
-            max_isr_lag_ns=max_isr_lag_ns(self.manifest),
-            stale_controller_ns=stale_controller_ns(self.manifest),
-            isr_change_limit_ns=_controller_socket_timeout_ns(self.manifest) + ISR_CHANGE_MARGIN_NS,
-            effective_min_isr=self.effective_min_isr(where),
-            lowest_min_isr=min(self._effective_min_isrs(where)),
-            strict_min_isr=always("strict_min_isr", self.manifest.kafka_versions),
-            lax_min_isr=not sometimes("strict_min_isr", self.manifest.kafka_versions),
-        )
+    def of_replicas(self, where: TopicPartition) -> dict[str, Any]:
+        """Return fields of ``PartitionFacts``."""
+        effective_min_isrs = self.effective_min_isrs(where)
+        return {
+            **self._of_run,
+            "states": self.run.states.get(where, ()),
+            "starts": self.starts(where),
+            "lost_copies": lost_copies(self.manifest, self.run.events, where),
+            "effective_min_isr": max(effective_min_isrs),
+            "lowest_min_isr": min(effective_min_isrs),
+        }
 
 
-def by_place(rows: Iterable[Row]) -> dict[TopicPartition, list[Row]]:
+def by_partition(rows: Iterable[Row]) -> dict[TopicPartition, list[Row]]:
     """Group rows by partition."""
     found: dict[TopicPartition, list[Row]] = {}
     for row in rows:
@@ -219,10 +212,28 @@ def _controller_socket_timeout_ns(manifest: Manifest) -> int:
     return max(timeouts, default=30_000) * 1_000_000
 
 
-def faults(events: Sequence[Event], manifest: Manifest) -> Iterator[Fault]:
+def active_faults(faults: Iterable[FaultSpan]) -> list[tuple[int, int]]:
+    """Return when each fault was active, until verified recovery."""
+    return [(fault.from_ns, fault.at_ns("healed")) for fault in faults]
+
+
+def transactional(manifest: Manifest) -> bool:
+    """Return whether a run may have transactions."""
+    return manifest.foreign or any(producer.transaction_timeout_ms for producer in manifest.producers)
+
+
+def transaction_limit_ns(manifest: Manifest) -> int:
+    """Return how long a transaction may be open without a fault (KIP-98)."""
+    interval = "transaction.abort.timed.out.transaction.cleanup.interval.ms"
+    intervals = [int(node.config.get(interval, "10000")) for node in manifest.brokers] or [10_000]
+    timeouts = [producer.transaction_timeout_ms or 0 for producer in manifest.producers] or [0]
+    return (max(timeouts) + max(intervals)) * 1_000_000 + MARKERS_NS
+
+
+def broker_stops(faults: Iterable[FaultSpan], manifest: Manifest) -> Iterator[BrokerStop]:
     """Yield the proven stops of brokers."""
     broker_ids = {node.name: node.node_id for node in manifest.brokers}
-    for fault in fault_spans(events):
+    for fault in faults:
         if not (fault.took_effect and manifest.has(fault.step, Trait.STOPS_PROCESS)):
             continue
         effect_ns, healed_ns = fault.at_ns("injected"), fault.at_ns("healed")
@@ -232,16 +243,16 @@ def faults(events: Sequence[Event], manifest: Manifest) -> Iterator[Fault]:
                 started = (start.started_ns for start in manifest.incarnations if start.node == name)
                 anew_ns = min((t_ns for t_ns in started if t_ns > effect_ns), default=FOREVER_NS)
                 until_ns = min(fault.at_ns("heal"), healed_ns, anew_ns)
-                yield Fault(broker_id, fault.from_ns, effect_ns, until_ns, anew_ns < healed_ns)
+                yield BrokerStop(broker_id, fault.from_ns, effect_ns, until_ns, anew_ns < healed_ns)
 
 
-def disturbances(events: Sequence[Event], manifest: Manifest) -> list[tuple[int, int]]:
+def disturbances(faults: Iterable[FaultSpan], manifest: Manifest) -> list[tuple[int, int]]:
     """Return when a fault may have cost a producer an answer.
 
     Group members', copiers', files' and settings' faults do not.
     """
     servers = {node.name for node in manifest.nodes}
-    costly = [fault for fault in fault_spans(events) if manifest.has(fault.step, *COSTS_ANSWERS)]
+    costly = [fault for fault in faults if manifest.has(fault.step, *COSTS_ANSWERS)]
     return [
         (fault.from_ns, min(fault.at_ns("healed"), FOREVER_NS - SETTLE_NS) + SETTLE_NS)
         for fault in costly
@@ -251,25 +262,25 @@ def disturbances(events: Sequence[Event], manifest: Manifest) -> list[tuple[int,
 
 def request_timeouts_ns(manifest: Manifest) -> dict[str, int]:
     """Return producer → its client's request timeout, if known."""
-    asked = {name: load.get("request_timeout") for name, load in manifest.loads.items()}
-    timed = ((each.producer_id, asked.get(each.load or "")) for each in manifest.producers)
+    timeouts = {name: load.get("request_timeout") for name, load in manifest.loads.items()}
+    timed = ((each.producer_id, timeouts.get(each.load or "")) for each in manifest.producers)
     return {name: int(timeout_s * 1e9) for name, timeout_s in timed if timeout_s is not None}
 
 
-def outages(events: Sequence[Event], manifest: Manifest) -> Iterator[Outage]:
+def outages(faults: Iterable[FaultSpan], manifest: Manifest) -> Iterator[Outage]:
     """Yield faults that keep a node from others, until verified recovery."""
     numbers = {node.name: node.node_id if node.role == "broker" else None for node in manifest.nodes}
-    for fault in fault_spans(events):
+    for fault in faults:
         if manifest.has(fault.step, Trait.UNREACHABLE, Trait.MAY_BE_UNREACHABLE):
             for name in fault.nodes:
                 if name in numbers:
                     yield Outage(numbers[name], fault.from_ns, fault.at_ns("healed"))
 
 
-def new_logs(events: Sequence[Event], manifest: Manifest) -> Iterator[NewLog]:
+def new_logs(faults: Iterable[FaultSpan], manifest: Manifest) -> Iterator[NewLog]:
     """Yield when a replica started over: after a reassignment, or with damaged files."""
     broker_ids = {node.name: node.node_id for node in manifest.brokers}
-    for fault in fault_spans(events):
+    for fault in faults:
         if manifest.has(fault.step, Trait.MOVES_REPLICAS):
             for order in ("inject", "heal"):
                 if order in fault.events:

@@ -17,19 +17,14 @@ class _Reading(NamedTuple):
 
 
 def i37_readers_reach_the_end(of: PartitionEvidence) -> Checks:
-    """I37, all versions; serves C2. A live reader that has a partition reaches the end of what it may read: the high
-    watermark, or with read_committed the last stable offset (documentation of Kafka's Consumer). Every partition of a
-    consumer group's topic has a member while a member lives (KIP-62, KIP-848: a rebalance ends when its members have
-    rejoined or their sessions are over).
-
-    Positions are compared, not records: markers and compacted records take offsets, too. Violated only if
+    """I37 (C2). The high watermark, or with read_committed the last stable offset (documentation of Kafka's Consumer).
+    Every partition of a group's topic has a member while one lives (KIP-62, KIP-848). Positions are compared, as
+    markers and compacted records take offsets. Violated only if
 
     - a final drain of the same isolation level read to that end, so that leaders serve it;
-    - afterwards no reader moved for two session time-outs and 30 s without a fault;
-    - the reader reported its position until the end of that time.
-
-    By then a member that was killed or paused has lost its partitions, or polls again. If a reader still moved, or did
-    not report, it and the run are undecided.
+    - afterwards no reader moved for two session time-outs and 30 s without a fault, when a killed or paused member has
+      lost its partitions or polls again;
+    - the reader reported its position until then. Otherwise reader and run are undecided.
     """
     return checks_of(_checks(of))
 
@@ -41,10 +36,10 @@ def _checks(of: PartitionEvidence) -> Iterator[Check]:
     for each in _readings(of, of.readers):
         reached = _reached(of, each)
         if reached or _stands_still(of.readers, each):
-            told = {"reader": each.reader, "position": each.position, "still_ns": facts.still_ns}
+            shown = {"reader": each.reader, "position": each.position, "still_ns": facts.still_ns}
             nobody = {"members_without_it": facts.members} if each.reader is None else {}
             end = of.drain.end_offset if of.drain else None
-            yield Check(None, not reached, {**told, "end_offset": end, **nobody})
+            yield Check(None, not reached, {**shown, "end_offset": end, **nobody})
 
 
 def undecided_readers(of: PartitionEvidence) -> list[str]:

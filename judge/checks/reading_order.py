@@ -12,7 +12,19 @@ from typing import Any
 
 import numpy as np
 
-from evidence.columns import ACKS_0, ACKS_ALL, FINAL, NULL, OK, Bools, Ints, known, producer_of, seq_of
+from evidence.columns import (
+    ACKS_0,
+    ACKS_ALL,
+    FINAL,
+    NULL,
+    OK,
+    Bools,
+    Ints,
+    known,
+    producer_of,
+    seq_of,
+    smallest_of_equal,
+)
 from evidence.partition import PartitionEvidence
 from judge.checks.account import Account
 from judge.checks.findings import Cases
@@ -43,11 +55,9 @@ def steps(of: PartitionEvidence) -> Steps:
 
 
 def poll_skip(of: PartitionEvidence, taken: Steps, standing: tuple[Ints, Ints] | None = None) -> Cases:
-    """Between two of its reads, a consumer passed over a record that is known to be in the log; serves C2.
-
-    Sound because every offset below one that was read was filled by then. A gap without the run's own records (control
-    records) is legal. The log's content is what the final drain found; for an imported history, every record that was
-    read or acknowledged.
+    """Between two of its reads, a consumer passed over a record that the final drain found (of an import: that was read
+    or acknowledged); serves C2. Sound: every offset below one that was read was filled by then. A gap without the run's
+    own records is legal.
     """
     if standing is None:
         drained = (of.polls.pass_ == FINAL) & (of.polls.value >= 0)
@@ -120,13 +130,10 @@ def leader_epoch_regression(of: PartitionEvidence, taken: Steps) -> Cases:
 
 
 def nonrepeatable_read(of: PartitionEvidence) -> Cases:
-    """An offset was read with two values; or was read, and a complete drain found it empty or ended below it; serves C2
-    and C46.
-
-    A record that a consumer receives is below a high watermark and so committed: it remains. For a compacted topic only
-    different values count. A ``read_committed`` drain legally omits records that only ``read_uncommitted`` readers
-    received. A leader reports no end offset below what was committed before its epoch (KIP-207). Records read after the
-    drain's first record may be newer than its end.
+    """An offset was read with two values, or was read although a complete drain found no record there or ended below
+    it; serves C2, C46. Sound: a received record is committed, and no leader's end offset is below what was committed
+    before its epoch (KIP-207). In a compacted topic only two values count. A ``read_committed`` drain omits what only
+    ``read_uncommitted`` readers received. Records read after the drain began may be beyond its end.
     """
     ours, final = of.polls.value >= 0, of.polls.pass_ == FINAL
     drained, live = ours & final, ours & ~final
@@ -170,33 +177,25 @@ def _vanished(of: PartitionEvidence, drained: Bools, live: Bools) -> Bools:
         missed &= np.isin(offset, np.unique(polls.offset[live & polls.committed_only]))
     beyond = missed & (offset >= drain.position)
     if beyond.any():
-        missed[beyond] = _first_read(offset[beyond], polls.received_ns[live][beyond]) < polls.received_ns[drained].min()
+        first_ns = smallest_of_equal(offset[beyond], polls.received_ns[live][beyond])
+        missed[beyond] = first_ns < polls.received_ns[drained].min()
     return missed
 
 
-def _first_read(offset: Ints, received_ns: Ints) -> Ints:
-    places, of_place = np.unique(offset, return_inverse=True)
-    first = np.full(places.size, np.iinfo(np.int64).max)
-    np.minimum.at(first, of_place, received_ns)
-    found: Ints = first[of_place]
-    return found
-
-
 def realtime_order_violation(of: PartitionEvidence) -> Cases:
-    """A record was acknowledged at or below an offset that was known to be filled before it was sent; serves C7.
-
-    An offset is known to be filled if it was read, or acknowledged with acks=all. One acknowledged with acks=1 counts
-    against acks=1 only: after the loss of a leader, a record with acks=all may get the same offset.
+    """A record was acknowledged at or below an offset known to be filled before it was sent; serves C7. Filled: read,
+    or acknowledged with acks=all; with acks=1 only against acks=1, as after the loss of a leader acks=all may get the
+    same offset.
     """
     sends, polls = of.sends, of.polls
     acked = (sends.outcome == OK) & (sends.offset >= 0) & (sends.acks != ACKS_0)
     asked = np.flatnonzero(acked & (sends.sent_ns != NULL))
     last_ns = sends.sent_ns[asked].max(initial=NULL)
-    told = acked & (sends.done_ns != NULL) & (sends.done_ns < last_ns)
-    all_told = told & (sends.acks == ACKS_ALL)
+    answered = acked & (sends.done_ns != NULL) & (sends.done_ns < last_ns)
+    all_told = answered & (sends.acks == ACKS_ALL)
     read = polls.received_ns < last_ns
     top = np.full(len(sends), NULL)
-    for which, sure in ((sends.acks[asked] == ACKS_ALL, all_told), (sends.acks[asked] != ACKS_ALL, told)):
+    for which, sure in ((sends.acks[asked] == ACKS_ALL, all_told), (sends.acks[asked] != ACKS_ALL, answered)):
         rows = asked[which]
         if not rows.size:
             continue
@@ -250,33 +249,33 @@ def acknowledged(of: PartitionEvidence, trusted: Bools | None = None) -> Acknowl
     return Acknowledged(rows, top, top_at)
 
 
-def _earlier(of: PartitionEvidence, told: Acknowledged, at: int) -> dict[str, int]:
-    last = told.rows[told.top_at[at]]
+def _earlier(of: PartitionEvidence, acked: Acknowledged, at: int) -> dict[str, int]:
+    last = acked.rows[acked.top_at[at]]
     return {"offset": int(of.sends.offset[last]), "seq": int(seq_of(of.sends.value[last]))}
 
 
-def nonmonotonic_send(of: PartitionEvidence, told: Acknowledged) -> Cases:
+def nonmonotonic_send(of: PartitionEvidence, acked: Acknowledged) -> Cases:
     """A producer's later record was acknowledged at or below the offset of an earlier one in the same partition; serves
     C27.
     """
-    offset = of.sends.offset[told.rows]
-    back = np.flatnonzero((offset >= 0) & (offset <= told.top))
+    offset = of.sends.offset[acked.rows]
+    back = np.flatnonzero((offset >= 0) & (offset <= acked.top))
 
     def example(place: int) -> Mapping[str, Any]:
         at = int(back[place])
-        earlier = _earlier(of, told, at)
-        producer, _ = of.names.name(int(of.sends.value[told.rows[at]]))
-        name = record(of.names, of.sends.value[told.rows[at]])
+        earlier = _earlier(of, acked, at)
+        producer, _ = of.names.name(int(of.sends.value[acked.rows[at]]))
+        name = record(of.names, of.sends.value[acked.rows[at]])
         return {
             "offset": int(offset[at]),
             "explanation": f"{name} was acknowledged at offset {offset[at]}, after {producer}/{earlier['seq']} at "
             f"{earlier['offset']}.",
             "evidence": {"earlier": earlier},
-            "at_ns": known(of.sends.done_ns[told.rows[at]]),
+            "at_ns": known(of.sends.done_ns[acked.rows[at]]),
         }
 
-    overtaken = of.sends.value[told.rows[told.top_at[back]]]
-    return Cases("nonmonotonic_send", of.sends.value[told.rows[back]], example, again=overtaken)
+    overtaken = of.sends.value[acked.rows[acked.top_at[back]]]
+    return Cases("nonmonotonic_send", of.sends.value[acked.rows[back]], example, again=overtaken)
 
 
 _KNOWN_ALREADY = (
@@ -286,40 +285,36 @@ _KNOWN_ALREADY = (
 
 
 def bad_ack_offset(
-    of: PartitionEvidence, told: Acknowledged, resending: Collection[str] = (), found: Account | None = None
+    of: PartitionEvidence, acked: Acknowledged, resending: Collection[str] = (), account: Account | None = None
 ) -> Cases:
     """An acknowledgement without an offset, with -1, or (acks=all) with 0 after a larger one of the same producer;
-    serves C7.
-
-    With acks=1 the whole log may have been lost, so that offsets restart at 0. A missing offset is permitted to
-    idempotent producers that may have sent a batch again to a new leader.
-
-    An imported history may omit offsets. There an offset is wrong if readers returned the record at other offsets only,
-    if it is beyond the log's end, or if it is such a 0 and no reader returned the record.
+    serves C7. A missing offset is permitted to idempotent producers that may have sent a batch again to a new leader.
+    In an import, which may omit offsets, one is wrong if readers returned the record only at others, if it is beyond
+    the log's end, or if no reader returned it and it is such a 0.
     """
-    offset = of.sends.offset[told.rows]
-    zero = (offset == 0) & (told.top > 0) & (of.sends.acks[told.rows] == ACKS_ALL)
-    if found is None:
+    offset = of.sends.offset[acked.rows]
+    zero = (offset == 0) & (acked.top > 0) & (of.sends.acks[acked.rows] == ACKS_ALL)
+    if account is None:
         bad = np.flatnonzero((offset < 0) | zero)
     else:
-        bad = np.flatnonzero(misplaced(found, of.sends)[told.rows] | (zero & ~found.read[told.rows]))
+        bad = np.flatnonzero(misplaced(account, of.sends)[acked.rows] | (zero & ~account.read[acked.rows]))
 
     def example(place: int) -> Mapping[str, Any]:
         at = int(bad[place])
         what = "no offset" if offset[at] == NULL else f"offset {offset[at]}"
-        name = record(of.names, of.sends.value[told.rows[at]])
-        earlier = None if told.top[at] == NULL else _earlier(of, told, at)
-        read_at = found.offsets(int(told.rows[at])) if found else []
+        name = record(of.names, of.sends.value[acked.rows[at]])
+        earlier = None if acked.top[at] == NULL else _earlier(of, acked, at)
+        read_at = account.offsets(int(acked.rows[at])) if account else []
         where = f" and was read at offset {', '.join(map(str, read_at))}" if read_at else ""
         return {
             "offset": known(offset[at]),
             "explanation": f"{name} was acknowledged with {what}{where}.",
             "evidence": {"offset": known(offset[at]), "earlier": earlier} | ({"read_at": read_at} if read_at else {}),
-            "at_ns": known(of.sends.done_ns[told.rows[at]]),
+            "at_ns": known(of.sends.done_ns[acked.rows[at]]),
         }
 
     def why(place: int) -> str | None:
-        producer, _ = of.names.name(int(of.sends.value[told.rows[bad[place]]]))
+        producer, _ = of.names.name(int(of.sends.value[acked.rows[bad[place]]]))
         return _KNOWN_ALREADY if offset[bad[place]] < 0 and producer in resending else None
 
-    return Cases("bad_ack_offset", of.sends.value[told.rows[bad]], example, why if resending else None)
+    return Cases("bad_ack_offset", of.sends.value[acked.rows[bad]], example, why if resending else None)

@@ -19,8 +19,9 @@ from evidence.columns import (
     Ints,
     Names,
     groups,
+    joined,
     known,
-    places,
+    positions_in,
     producer_of,
 )
 from evidence.partition import PartitionEvidence
@@ -40,17 +41,19 @@ def _acknowledgement(of: PartitionEvidence, send: int) -> dict[str, Any]:
     return {"acks": ACKS[of.sends.acks[send]], "at_ns": known(of.sends.done_ns[send])}
 
 
-def unread_acknowledged(of: PartitionEvidence, found: Account) -> Iterator[Cases]:
-    """lost_write and the unseen kinds: acknowledged, and not returned by the final drain."""
+def unread_acknowledged(of: PartitionEvidence, account: Account) -> Iterator[Cases]:
+    """Acknowledged, and not returned by the final drain: ``lost_write``, ``truncated_ack``, ``unknown_offset_ack``,
+    ``invisible_ack``, ``undrained`` or ``unseen`` ([meanings](verdicts.md#loss)).
+    """
     for fate in range(LOST, len(FATES)):
-        rows = np.flatnonzero(found.fate == fate)
+        rows = np.flatnonzero(account.fate == fate)
 
         def example(place: int, rows: Ints = rows) -> Mapping[str, Any]:
             send = int(rows[place])
             evidence = {
                 "acked_ns": known(of.sends.done_ns[send]),
                 "acked_offset": known(of.sends.offset[send]),
-                "held_offset": known(found.held_at[send]),
+                "held_offset": known(account.held_at[send]),
                 "outcome": OUTCOMES[of.sends.outcome[send]],
             }
             row = {"offset": known(of.sends.offset[send]), "explanation": "", "evidence": evidence}
@@ -65,17 +68,16 @@ _EPOCH_RAISED = (
 )
 
 
-def duplicate(of: PartitionEvidence, found: Account, gave_up: Collection[str] = ()) -> Cases:
-    """A record that the final drain returned at more than one offset.
-
-    Permitted to an idempotent producer that gave up records, if each copy has its own epoch of one Kafka producer id:
-    giving up raises the epoch, and records sent again then count as new (KIP-360, librdkafka 4953).
+def duplicate(of: PartitionEvidence, account: Account, gave_up: Collection[str] = ()) -> Cases:
+    """A record that the final drain returned at more than one offset. Permitted to an idempotent producer that gave up
+    records, if each copy has another epoch of the same producer id: after giving up, the producer raises the epoch,
+    and brokers take records that it sends again for new ones (KIP-360, librdkafka 4953).
     """
-    rows = np.flatnonzero(found.copies > 1)
+    rows = np.flatnonzero(account.copies > 1)
 
     def example(place: int) -> Mapping[str, Any]:
         send = int(rows[place])
-        offsets = found.offsets(send)
+        offsets = account.offsets(send)
         name = record(of.names, of.sends.value[send])
         listed = ", ".join(str(offset) for offset in offsets)
         writers = _writers(of, offsets)
@@ -93,7 +95,7 @@ def duplicate(of: PartitionEvidence, found: Account, gave_up: Collection[str] = 
         send = int(rows[place])
         if of.names.name(int(of.sends.value[send]))[0] not in gave_up:
             return None
-        offsets = found.offsets(send)
+        offsets = account.offsets(send)
         writers = _writers(of, offsets)
         renewed = len({producer for producer, _ in writers}) == 1 and len(set(writers)) == len(offsets)
         return _EPOCH_RAISED if renewed else None
@@ -124,34 +126,32 @@ def _reads(of: PartitionEvidence) -> Iterator[_Read]:
         name = f"consumer {of.names.listed[code]}"
         yield _Read(name, of.polls.offset[rows], of.polls.value[rows], of.polls.damaged[rows])
     for broker, log in sorted(of.logs.items()):
-        yield _Read(f"log of {of.nodes.get(broker, broker)}", log.offset, log.value, log.damaged)
+        yield _Read(f"log of {of.run.nodes.get(broker, broker)}", log.offset, log.value, log.damaged)
 
 
-def _in_no_ledger(of: PartitionEvidence, found: Account, *, unclean: bool) -> Iterator[tuple[_Read, Ints]]:
-    wanted = np.array([(name in of.unclean_producers) is unclean for name in of.names.listed], dtype=np.bool_)
+def _in_no_ledger(of: PartitionEvidence, account: Account, *, unclean: bool) -> Iterator[tuple[_Read, Ints]]:
+    wanted = np.array([(name in of.run.unclean_producers) is unclean for name in of.names.listed], dtype=np.bool_)
     for read in _reads(of):
-        rows = np.flatnonzero(~read.damaged & (read.value >= 0) & (places(found.groups.values, read.value) < 0))
+        rows = np.flatnonzero(~read.damaged & (read.value >= 0) & (positions_in(account.groups.values, read.value) < 0))
         yield read, rows[wanted[producer_of(read.value[rows])]]
 
 
-def unrecorded(of: PartitionEvidence, found: Account) -> Counter[str]:
+def unrecorded(of: PartitionEvidence, account: Account) -> Counter[str]:
     """Return unclean producer → read records that its ledger lacks."""
-    if not of.unclean_producers:
+    if not of.run.unclean_producers:
         return Counter()
-    seen = [read.value[rows] for read, rows in _in_no_ledger(of, found, unclean=True)]
-    values = np.unique(np.concatenate([np.empty(0, np.int64), *seen]))
+    seen = [read.value[rows] for read, rows in _in_no_ledger(of, account, unclean=True)]
+    values = np.unique(joined(seen))
     codes, records = np.unique(producer_of(values), return_counts=True)
     return Counter({of.names.listed[code]: count for code, count in zip(codes.tolist(), records.tolist(), strict=True)})
 
 
-def phantom_record(of: PartitionEvidence, found: Account) -> Cases:
-    """An intact record that no client is known to have sent to this partition.
-
-    A ledger has a row for a send once its outcome is known: that of a producer that died lacks its in-flight records,
-    and a truncated one lacks its end. Records of such producers are not counted.
+def phantom_record(of: PartitionEvidence, account: Account) -> Cases:
+    """An intact record that no client is known to have sent to this partition. Not counted for a producer that died or
+    whose ledger is truncated: the ledger has a send only once its outcome is known.
     """
     at: dict[int, tuple[int, set[str]]] = {}
-    for read, rows in _in_no_ledger(of, found, unclean=False):
+    for read, rows in _in_no_ledger(of, account, unclean=False):
         for value, offset in zip(read.value[rows].tolist(), read.offset[rows].tolist(), strict=True):
             first, readers = at.get(value, (offset, set()))
             readers.add(read.reader)
@@ -200,17 +200,15 @@ def corrupt_record(of: PartitionEvidence) -> Cases:
     return Cases("corrupt_record", np.array([at[offset][0] for offset in offsets], dtype=np.int64), example)
 
 
-def aborted_read(of: PartitionEvidence, found: Account) -> Cases:
-    """A send that was reported as definitely not written, and that a consumer read.
-
-    A record of a transaction counts if a ``read_committed`` consumer read it and the transaction was aborted: its abort
-    was confirmed, or no client ever requested a commit.
+def aborted_read(of: PartitionEvidence, account: Account) -> Cases:
+    """A send that was reported as definitely not written, and that a consumer read. Of a transaction: read by a
+    ``read_committed`` consumer although its abort was confirmed, or no client requested a commit.
     """
-    rows = np.flatnonzero((of.sends.outcome == FAIL) & found.seen)
+    rows = np.flatnonzero((of.sends.outcome == FAIL) & account.seen)
 
     def example(place: int) -> Mapping[str, Any]:
         send = int(rows[place])
-        offsets, error = found.offsets(send), of.sends.error[send]
+        offsets, error = account.offsets(send), of.sends.error[send]
         name, acked = record(of.names, of.sends.value[send]), known(of.sends.offset[send])
         why = of.names.listed[error] if error >= 0 else None
         row = {
@@ -241,13 +239,13 @@ def clashes(drained_offset: Ints, drained: Ints, offset: Ints, value: Ints, name
     agrees = np.zeros(offset.size, dtype=np.bool_)
     if stand.size:
         agrees = (at >= 0) & (stand_offset[at] == offset) & (stand[at] == value)
-    told: dict[int, set[int]] = {}
+    claimed_at: dict[int, set[int]] = {}
     for here, claimed in zip(offset[~agrees].tolist(), value[~agrees].tolist(), strict=True):
-        told.setdefault(here, set()).add(claimed)
+        claimed_at.setdefault(here, set()).add(claimed)
     for here in stand_offset[again].tolist():
-        told.setdefault(here, set())
+        claimed_at.setdefault(here, set())
     found = []
-    for here, claimed in sorted(told.items()):
+    for here, claimed in sorted(claimed_at.items()):
         begin, end = np.searchsorted(stand_offset, here), np.searchsorted(stand_offset, here, side="right")
         standing = sorted(set(stand[begin:end].tolist()), key=names.name)
         values = sorted(claimed.union(standing), key=names.name)
@@ -256,15 +254,13 @@ def clashes(drained_offset: Ints, drained: Ints, offset: Ints, value: Ints, name
     return found
 
 
-def inconsistent_offset(of: PartitionEvidence, found: Account, wrong: Bools | None = None) -> Cases:
-    """One offset held two different values, according to reads and acknowledgements. Acknowledgements with a wrong
-    offset (``bad_ack_offset``) are excluded.
-
-    The row names a value that the final drain did not find there. If the drain found none, it names a value that no
-    replica's log has there; of several, the one with the weakest acks.
+def inconsistent_offset(of: PartitionEvidence, account: Account, wrong: Bools | None = None) -> Cases:
+    """One offset held two values, according to reads and acknowledgements (without ``bad_ack_offset``). The row names a
+    value that the final drain did not find there; if it found none, one that no replica's log has; of several, the one
+    with the weakest acks.
     """
     ours, final = of.polls.value >= 0, of.polls.pass_ == FINAL
-    placed = found.committed & (of.sends.offset != NULL)
+    placed = account.committed & (of.sends.offset != NULL)
     if wrong is not None:
         placed &= ~wrong
     drained = ours & final
@@ -276,9 +272,9 @@ def inconsistent_offset(of: PartitionEvidence, found: Account, wrong: Bools | No
         np.concatenate([of.sends.value[placed], of.polls.value[live]]),
         of.names,
     )
-    told = np.flatnonzero(np.isin(of.sends.value, [value for clash in here for value in clash.values]))
-    promised = dict(zip(of.sends.value[told].tolist(), of.sends.acks[told].tolist(), strict=True))
-    held = set(of.sends.value[told[found.held_at[told] == of.sends.offset[told]]].tolist())
+    sent = np.flatnonzero(np.isin(of.sends.value, [value for clash in here for value in clash.values]))
+    promised = dict(zip(of.sends.value[sent].tolist(), of.sends.acks[sent].tolist(), strict=True))
+    held = set(of.sends.value[sent[account.held_at[sent] == of.sends.offset[sent]]].tolist())
 
     def gone(clash: Clash) -> int:
         others = [value for value in clash.values if value != clash.stands]

@@ -42,10 +42,8 @@ def _follows(samples: Samples) -> Bools:
 
 
 def i1_bounds(evidence: PartitionEvidence) -> Checks:
-    """I1, all versions; serves C14 and C43. Within one reply 0 <= log start <= HW.
-
-    Sound because a Fetch reads HW before the log start's next move, and HW is at least the log start. The last stable
-    offset is read after HW and proves nothing.
+    """I1 (C14, C43). Within one reply. Sound: a Fetch reads HW before the log start moves next. The last stable offset
+    is read after HW and proves nothing.
     """
     samples = evidence.samples
     violated = (samples.log_start < 0) | (samples.log_start > samples.hw)
@@ -54,11 +52,9 @@ def i1_bounds(evidence: PartitionEvidence) -> Checks:
 
 
 def i2_hw_below_leo(evidence: PartitionEvidence) -> Checks:
-    """I2, all versions; serves C14. HW <= LEO on one replica.
-
-    Sound if HW was read first: in one reply, or in an earlier sample of the same incarnation and epoch. In between LEO
-    only grows, or is truncated to no less than the replica's own HW. On a topic that is not clean only single replies
-    count.
+    """I2 (C14). On one replica. Sound if HW was read first: in one reply, or in an earlier sample of the same
+    incarnation and epoch. In between LEO only grows, or is truncated to HW at least. On topics that are not clean only
+    single replies count.
     """
     samples = evidence.samples
     earlier = _follows(samples) if evidence.clean else np.zeros(len(samples), dtype=np.bool_)
@@ -68,32 +64,26 @@ def i2_hw_below_leo(evidence: PartitionEvidence) -> Checks:
 
 
 def i3_leader_monotonic(evidence: PartitionEvidence) -> Checks:
-    """I3, all versions; serves C7 and C8. Holds within one incarnation and epoch.
-
-    Sound because a leader never truncates its own log or lowers its HW, and an epoch has one leader, which the ISR
-    views name.
+    """I3 (C7, C8). Within one incarnation and epoch. Sound: a leader never truncates its log or lowers its HW, and an
+    epoch has one leader, named by the ISR views.
     """
     samples = evidence.samples
     before = samples.before
     fell = (samples.hw < samples.hw[before]) | (samples.leo < samples.leo[before])
-    asked = evidence.of_leaders & _follows(samples)
+    asked = evidence.sampled_leaders & _follows(samples)
     return _compared(samples, asked, fell, high_watermark=samples.hw, log_end_offset=samples.leo)
 
 
 def i6_own_floor(evidence: PartitionEvidence) -> Checks:
-    """I6, all versions; serves C39 and C40. A replica's LEO >= the largest HW that it has shown, across all
-    incarnations.
-
-    Sound because everything below an HW is committed, and every cleanly elected leader has it. Other replicas' HWs
-    prove nothing: a former leader's divergent end may legally be truncated below them. A replica that a step moved to
-    another broker, or whose files it damaged, starts over.
+    """I6 (C39, C40). In any incarnation. Sound: everything below an HW is committed, and every cleanly elected leader
+    has it. Other replicas' HWs prove nothing: a former leader's divergent end may be truncated below them.
     """
     samples = evidence.samples
     floor, answered_ns = np.full(len(samples), NULL), np.full(len(samples), FOREVER_NS)
     for broker, rows in samples.rows_of_broker.items():
         begun = [
             new.t_ns
-            for new in evidence.facts.new_logs
+            for new in evidence.new_logs
             if new.broker_id in {None, broker} and new.topic in {None, evidence.where.topic}
         ]
         for log in np.split(rows, np.searchsorted(samples.sent_ns[rows], np.sort(np.array(begun, dtype=np.int64)))):
@@ -111,10 +101,8 @@ def i6_own_floor(evidence: PartitionEvidence) -> Checks:
 
 
 def i8_leader_completeness(evidence: PartitionEvidence) -> Checks:
-    """I8, all versions; serves C6 and C46. Every epoch after E starts at or above every HW shown in E.
-
-    Needs no order of samples, because the probe pins E. A replica's epoch file may have a later start than the
-    election's (never an earlier one), so the smallest of all replicas is used.
+    """I8 (C6, C46). Needs no order of samples: the probe pins the epoch. A replica's epoch file may have a later start
+    than the election's, never an earlier one: the smallest of all counts.
     """
     samples, starts = evidence.samples.with_epoch, evidence.epoch_starts
     later = np.array(sorted(starts), dtype=np.int64)
@@ -153,31 +141,27 @@ class _Quiet(NamedTuple):
 
 
 def i10_quiescence(evidence: PartitionEvidence) -> Checks:
-    """I10, all versions; serves C4, C12, C18 and C25.
+    """I10 (C4, C12, C18, C25). Checked while the leader's LEO does not change. A member that stops fetching holds HW
+    back until the leader evicts it, at most 1.5 x replica.lag.time.max.ms. I10 is violated if HW is still below LEO
+    after this limit and the settling time, with the same ISR, also if HW waits for a replica that caught up while it
+    was being evicted (HW-WAITS). From 3.7 HW stands still below min.insync.replicas (KIP-966). The ISR is the
+    controller's, if available.
 
-    Without produce, HW = LEO on the leader, and every in-sync replica follows, within a limit.
-
-    Checked while the leader's LEO does not change. A member that has stopped fetching holds HW back until it is
-    evicted, after at most 1.5 x replica.lag.time.max.ms. A stuck HW is a violation only if the same ISR lasted longer
-    than that plus the settling time. So is a member that caught up while it was being evicted and holds HW back until
-    the next write (HW-WAITS). From 3.7, HW does not move below min.insync.replicas, by design (KIP-966). States are the
-    controller's own, if available: a leader that was cut off shows an old ISR.
-
-    Not checked while the controller or the leader was out of reach. With ZooKeeper a leader may mistake an unreachable
-    member for the controller; the limit is then longer. A member that was out of reach with the leader's whole log is
-    not evicted and does not learn the last HW: it is compared only after the whole limit within reach.
+    Not checked while a fault may have made controller or leader unreachable. With ZooKeeper the limit is one session
+    time-out longer: the unreachable member may have been the controller. A member that was unreachable may have the
+    whole log and an old HW: its HW is compared once it was reachable for the whole limit.
     """
-    settled_ns = evidence.facts.max_isr_lag_ns + SETTLE_NS
-    effective_min_isr = 0 if evidence.facts.lax_min_isr else evidence.facts.effective_min_isr
+    settled_ns = evidence.max_isr_lag_ns + SETTLE_NS
+    effective_min_isr = 0 if evidence.lax_min_isr else evidence.effective_min_isr
     checked, violations = 0, []
     for quiet in _quiet(evidence.samples.with_epoch, evidence.changes, effective_min_isr):
-        if _overlapping(evidence.facts.outages, quiet, {None, quiet.leader}):
+        if _overlapping(evidence.outages, quiet, {None, quiet.leader}):
             continue
         quiet_ns = quiet.to_ns - quiet.from_ns
         waited_ns = (quiet.to_ns if quiet.reached_ns is None else quiet.reached_ns) - quiet.from_ns
-        members = list(_last_of_members(evidence.samples, quiet, evidence.facts.outages, settled_ns))
+        members = list(_last_of_members(evidence.samples, quiet, evidence.outages, settled_ns))
         behind = [one for one in members if (one["log_end_offset"], one["high_watermark"]) != (quiet.leo, quiet.hw)]
-        evicted_ns = evidence.facts.lag_limit_ns(quiet.isr, quiet.from_ns, quiet.to_ns) + SETTLE_NS
+        evicted_ns = evidence.lag_limit_ns(quiet.isr, quiet.from_ns, quiet.to_ns) + SETTLE_NS
         limit_ns = settled_ns if behind else evicted_ns
         converged = quiet.reached_ns is not None and waited_ns <= limit_ns and not behind
         checked += converged or quiet_ns > limit_ns
@@ -267,19 +251,18 @@ def _ending_at_hw(samples: Samples, quiet: _Quiet) -> list[int]:
     ending = []
     for broker in sorted(samples.rows_of_broker.keys() - set(quiet.isr)):
         own = samples.of_broker(broker).answered
-        told = int(np.searchsorted(own.received_ns, quiet.to_ns, side="right"))
-        ending += [broker] if told and own.leo[told - 1] == quiet.hw else []
+        answered = int(np.searchsorted(own.received_ns, quiet.to_ns, side="right"))
+        ending += [broker] if answered and own.leo[answered - 1] == quiet.hw else []
     return ending
 
 
 def i26_stable_offset(evidence: PartitionEvidence) -> Checks:
-    """I26, all versions, transactional producers; serves C2 and C43. Holds within one incarnation and epoch.
-
-    Sound because the last stable offset is the smaller of HW and the first open transaction's offset, and a leader's HW
-    never falls (I3). Within one reply the two cannot be compared, because HW is read first.
+    """I26 (C2, C43), transactional producers. Within one incarnation and epoch. Sound: the last stable offset is the
+    smaller of HW and the first open transaction's offset, and HW never falls (I3). Within one reply HW is read first,
+    so the two are not compared.
     """
     samples = evidence.samples
     before = samples.before
     violated = (samples.lso[before] > samples.hw) | (samples.lso < samples.log_start)
-    asked = evidence.of_leaders & _follows(samples) & (samples.lso != NULL)
+    asked = evidence.sampled_leaders & _follows(samples) & (samples.lso != NULL)
     return _compared(samples, asked, violated, last_stable_offset=samples.lso, high_watermark=samples.hw)

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from evidence.columns import FINAL, NULL, Bools, Codes, Ints, places
+from evidence.columns import FINAL, NULL, Bools, Codes, Ints, largest, positions_in, smallest
 from evidence.partition import PartitionEvidence
 from evidence.shares import ACCEPT, RELEASE, ShareEvidence
 from judge.checks.findings import Cases, Check, Checks, checks_of
@@ -40,7 +40,7 @@ def _open(of: PartitionEvidence, share: ShareEvidence) -> _Open:
     offset, at = np.unique(of.polls.offset[drained], return_index=True)
     value = of.polls.value[drained][at]
     reads, acks = share.reads, share.acks
-    left = places(np.unique(share.accepted.offset), offset) < 0
+    left = positions_in(np.unique(share.accepted.offset), offset) < 0
     value, offset = value[left], offset[left]
     last = np.searchsorted(reads.offset, offset, side="right") - 1
     given = (last >= 0) & (reads.offset[last] == offset) if len(reads) else np.zeros(offset.size, dtype=np.bool_)
@@ -63,11 +63,9 @@ def _codes(of: PartitionEvidence, members: frozenset[str]) -> Codes:
 
 
 def _latest(wanted: Ints, offset: Ints, t_ns: Ints, rows: Bools) -> Ints:
-    found = np.full(wanted.size, _NEVER)
     rows = rows & (t_ns != NULL)
-    at = places(wanted, offset[rows])
-    np.maximum.at(found, at[at >= 0], t_ns[rows][at >= 0])
-    return found
+    at = positions_in(wanted, offset[rows])
+    return np.maximum(largest(at[at >= 0], t_ns[rows][at >= 0], wanted.size), _NEVER)
 
 
 def _rest_ns(of: PartitionEvidence, share: ShareEvidence) -> int:
@@ -77,9 +75,9 @@ def _rest_ns(of: PartitionEvidence, share: ShareEvidence) -> int:
 
 
 def stuck_record(of: PartitionEvidence) -> Cases:
-    """A record that a share group has neither accepted nor archived, although the group came to rest: for two lock
-    durations and 5 s no member received a record, without a fault. A record that no member acquired is delivered, and
-    an acquired one is available again when its lock expires (KIP-932, "In-flight records").
+    """A record that a share group has neither accepted nor archived although the group came to rest: its members
+    received no record for two lock durations and 5 s without a fault. Sound: a broker delivers every available record,
+    and an acquired record is available again when its lock expires.
     """
     share = of.share
     if share is None or not of.clean:
@@ -96,14 +94,14 @@ def _left(of: PartitionEvidence, share: ShareEvidence) -> _Open:
 
 
 def i37_nothing_left(of: PartitionEvidence) -> Checks:
-    """In a share group, from 4.2 on, no record is left once it came to rest (KIP-932): none is a `stuck_record`."""
+    """I37, share groups, from 4.2: once the group came to rest, no record is a ``stuck_record`` (KIP-932)."""
     share = of.share
     rest_ns = _rest_ns(of, share) if share is not None and of.clean else 0
     if share is None or rest_ns < share.facts.still_ns:
         return checks_of([])
     left = _left(of, share).offset
-    told = {"records_left": left.size, "first_offset": int(left.min(initial=2**63 - 1)), "still_ns": rest_ns}
-    return checks_of([Check(None, bool(left.size), told)])
+    shown = {"records_left": left.size, "first_offset": int(left.min(initial=2**63 - 1)), "still_ns": rest_ns}
+    return checks_of([Check(None, bool(left.size), shown)])
 
 
 def undecided_shares(of: PartitionEvidence) -> list[str]:
@@ -122,11 +120,9 @@ def undecided_shares(of: PartitionEvidence) -> list[str]:
 
 
 def archived_record(of: PartitionEvidence) -> Cases:
-    """A record that a share group archived: it was delivered up to group.share.delivery.count.limit and never accepted
-    (KIP-932, "In-flight records"). The group's application has lost it.
-
-    Permitted if members release it at every delivery, or if at least as many faults were active during its deliveries
-    as releases are missing.
+    """A record delivered up to group.share.delivery.count.limit and never accepted: lost for the application. Permitted
+    if members release it at every delivery, or if as many faults were active during its deliveries as releases are
+    missing.
     """
     share = of.share
     if share is None or not of.clean:
@@ -159,19 +155,15 @@ def _cases(anomaly: str, of: PartitionEvidence, found: _Open | None, limit: int,
 
 
 def i33_accepted_for_good(of: PartitionEvidence) -> Checks:
-    """I33, from 4.2 on; serves at-least-once processing. A record that a member accepted is not delivered again once a
-    broker has confirmed that, after the share coordinator has stored it (KIP-932, "Managing durable share-partition
-    state").
-
-    Sound because only records count that the member fetched after the confirmation: by their delivery it had completed
-    eight polls since then. Not checked if disks of replicas lose records, or replicas are elected uncleanly.
+    """I33 (at-least-once), from 4.2. After a broker confirmed it, and so the share coordinator has stored it ("Managing
+    durable share-partition state"). Sound: only records fetched later count; by their delivery the member had completed
+    eight polls. Not checked if disks lose records, or replicas are elected uncleanly.
     """
     share = _share(of)
     offsets, at = np.unique(share.accepted.offset, return_inverse=True)
-    accepted_ns = np.full(offsets.size, np.iinfo(np.int64).max)
-    np.minimum.at(accepted_ns, at, share.accepted.answered_ns)
+    accepted_ns = smallest(at, share.accepted.answered_ns, offsets.size)
     reads = share.reads
-    place = places(offsets, reads.offset)
+    place = positions_in(offsets, reads.offset)
     late = np.flatnonzero(place >= 0)
     late = late[reads.since_ns[late] > accepted_ns[place[late]]]
 
@@ -183,12 +175,8 @@ def i33_accepted_for_good(of: PartitionEvidence) -> Checks:
 
 
 def i34_one_holder(of: PartitionEvidence) -> Checks:
-    """I34, from 4.2 on; serves at-least-once processing. Within half a lock duration of its delivery, a record is
-    delivered to no other member, nor to the same one again, unless its member released it or the acknowledgement was
-    rejected: it belongs to that member until its acquisition lock expires (KIP-932, "In-flight records").
-
-    Sound because the other half covers the way from the broker to the member. A member that stalled for a lock duration
-    is not checked.
+    """I34 (at-least-once), from 4.2. For half a lock duration from its delivery, unless it was released or the
+    acknowledgement was rejected. Sound: the other half covers the way from broker to member.
     """
     share = _share(of)
     reads, again, lock_ns = share.reads, share.again, share.facts.lock_ns
@@ -213,28 +201,23 @@ def _given_back(share: ShareEvidence) -> Ints:
 
 
 def i35_delivery_limit(of: PartitionEvidence) -> Checks:
-    """I35, from 4.2 on; serves at-least-once processing. A record's delivery count is between 1 and
-    group.share.delivery.count.limit; at the limit it is archived (KIP-932, "In-flight records").
-
-    Sound because brokers count on from the state that they persist; a loss of that state makes counts smaller.
+    """I35 (at-least-once), from 4.2. Between 1 and group.share.delivery.count.limit. Sound: brokers persist the count;
+    losing it makes counts smaller.
     """
     share = _share(of)
-    told = np.flatnonzero(share.reads.count != NULL)
-    count = share.reads.count[told]
-    wrong = told[(count < 1) | (count > share.facts.delivery_limit)]
+    counted = np.flatnonzero(share.reads.count != NULL)
+    count = share.reads.count[counted]
+    wrong = counted[(count < 1) | (count > share.facts.delivery_limit)]
 
     def evidence(place: int) -> Mapping[str, Any]:
         return {**_delivery(of, share, int(wrong[place])), "limit": share.facts.delivery_limit}
 
-    return Checks(int(told.size), share.reads.received_ns[wrong], evidence)
+    return Checks(int(counted.size), share.reads.received_ns[wrong], evidence)
 
 
 def i36_deliveries_counted(of: PartitionEvidence) -> Checks:
-    """I36, from 4.2 on; serves at-least-once processing. A record that is delivered again has a larger delivery count:
-    it grows by one with each acquisition, received or not (KIP-932, "In-flight records").
-
-    Sound because counts are lost only with the broker that leads, after a fault or a step. A member that stalled for a
-    lock duration is not checked.
+    """I36 (at-least-once), from 4.2. By one with each acquisition, received or not. Sound: counts are lost only with
+    the leading broker, after a fault or a step.
     """
     share = _share(of)
     reads, second = share.reads, share.again

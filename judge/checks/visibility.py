@@ -2,27 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from evidence.columns import ACKS, NULL, Ints, groups
-from evidence.facts import FOREVER_NS, longest_outside
+from evidence.facts import FOREVER_NS, STALE_METADATA_NS, longest_outside
 from evidence.partition import PartitionEvidence
 from evidence.views import first_leaders
 from judge.checks.findings import Cases, columns_of
 
-STALE_NS = 2_000_000_000  # a new leader may serve this long before its epoch is seen
-
 
 def precommitted_read(evidence: PartitionEvidence) -> Cases:
-    """A consumer received a record although its leader's high watermark, requested later, was still at or below it;
-    serves C2. For a ``read_committed`` consumer the last stable offset counts.
-
-    Sound within one epoch, as a leader's HW never falls (I3), nor does the offset of the first open transaction. The
-    record's batch has the sample's epoch, so no earlier leader served it; no later epoch was seen until two seconds
-    after the read, so no later leader did.
+    """A consumer received a record although its leader's high watermark (``read_committed``: last stable offset),
+    requested later, was still at or below it; serves C2. Sound within one epoch: neither falls (I3). The batch has the
+    sample's epoch, and no later one was seen until two seconds after the read, so no other leader served it.
     """
     polls, names, leaders = evidence.polls, evidence.names, first_leaders(evidence.views)
     led = evidence.samples.of_leaders((epoch, leader) for epoch, (leader, _) in leaders.items())
@@ -35,7 +29,7 @@ def precommitted_read(evidence: PartitionEvidence) -> Cases:
     early = np.flatnonzero(
         (limit <= polls.offset[read])
         & (polls.leader_epoch[read] == shown.epoch[asked])
-        & (polls.received_ns[read] + STALE_NS < until_ns[asked])
+        & (polls.received_ns[read] + STALE_METADATA_NS < until_ns[asked])
     )
     early = early[np.argsort(polls.offset[read[early]], kind="stable")]
     read, asked = read[early], asked[early]
@@ -63,16 +57,15 @@ def _until_ns(leaders: dict[int, tuple[int, int]], epochs: Ints) -> Ints:
     return ends_ns[np.searchsorted(np.array(known, dtype=np.int64), epochs)]
 
 
-def hanging_transaction(evidence: PartitionEvidence, limit_ns: int, faults: Sequence[tuple[int, int]]) -> Cases:
-    """A leader's last stable offset stayed below its high watermark for longer than any transaction may be open.
-
-    Sound because the coordinator aborts a transaction ``transaction.timeout.ms`` after its begin, whatever happened to
-    its producer. It checks every ``transaction.abort.timed.out.transaction.cleanup.interval.ms``, and a fault may stop
-    it. So only a stretch without an active fault counts, if it is longer than the sum of both and the time for the
-    markers. Bugs behind KIP-890 leave such transactions, at which ``read_committed`` readers stop for good.
+def hanging_transaction(evidence: PartitionEvidence) -> Cases:
+    """A leader's last stable offset stayed below its high watermark for longer than any transaction may be open. Sound:
+    the coordinator aborts a transaction ``transaction.timeout.ms`` after its begin, checked every
+    ``transaction.abort.timed.out.transaction.cleanup.interval.ms``. Counted without an active fault, beyond both and
+    the time for markers. Bugs behind KIP-890 leave such transactions.
     """
     samples, sends, names = evidence.samples, evidence.sends, evidence.names
-    held = np.flatnonzero(evidence.of_leaders & (samples.lso != NULL) & (samples.lso < samples.hw))
+    limit_ns, faults = evidence.run.transaction_limit_ns, evidence.run.active_faults
+    held = np.flatnonzero(evidence.sampled_leaders & (samples.lso != NULL) & (samples.lso < samples.hw))
     begun = np.flatnonzero((sends.transaction != NULL) & (sends.offset != NULL))
     stuck: list[tuple[int, dict[str, Any]]] = []  # with the first send there, or -1
     for (offset,), places in groups(samples.lso[held]):
@@ -80,21 +73,21 @@ def hanging_transaction(evidence: PartitionEvidence, limit_ns: int, faults: Sequ
         from_ns, to_ns = int(samples.received_ns[rows].min()), int(samples.sent_ns[rows].max())
         quiet_ns = longest_outside(faults, from_ns, to_ns) if to_ns - from_ns > limit_ns else 0
         if quiet_ns > limit_ns:
-            told = {"high_watermark": int(samples.hw[rows].max()), "from_ns": from_ns, "to_ns": to_ns}
-            told |= {"quiet_ns": quiet_ns, "offset": offset}
-            stuck += [(send, told) for send in begun[sends.offset[begun] == offset].tolist() or [-1]]
+            span = {"high_watermark": int(samples.hw[rows].max()), "from_ns": from_ns, "to_ns": to_ns}
+            span |= {"quiet_ns": quiet_ns, "offset": offset}
+            stuck += [(send, span) for send in begun[sends.offset[begun] == offset].tolist() or [-1]]
 
     def example(place: int) -> dict[str, Any]:
-        send, told = stuck[place]
-        offset, transaction, acks, who = told["offset"], None, None, "a transaction that nobody here began"
+        send, span = stuck[place]
+        offset, transaction, acks, who = span["offset"], None, None, "a transaction that nobody here began"
         if send >= 0:
             transaction, acks = int(sends.transaction[send]), ACKS[sends.acks[send]]
             who = f"transaction {transaction} of {names.name(int(sends.value[send]))[0]}"
         explanation = (
-            f"The last stable offset stayed at {offset} for {told['quiet_ns'] / 1e9:.1f} s with no fault active, below "
-            f"the high watermark {told['high_watermark']}: {who} never ended."
+            f"The last stable offset stayed at {offset} for {span['quiet_ns'] / 1e9:.1f} s with no fault active, below "
+            f"the high watermark {span['high_watermark']}: {who} never ended."
         )
-        evidence = {"transaction": transaction, **{name: told[name] for name in told if name != "offset"}}
+        evidence = {"transaction": transaction, **{name: span[name] for name in span if name != "offset"}}
         return {"offset": offset, "acks": acks, "explanation": explanation, "evidence": evidence}
 
     values = [-1 if send < 0 else int(sends.value[send]) for send, _ in stuck]

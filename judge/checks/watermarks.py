@@ -12,8 +12,8 @@ from itertools import pairwise
 
 import numpy as np
 
-from evidence.columns import NULL, Bools, Ints, Samples, groups
-from evidence.facts import SETTLE_NS, Facts, Stretch, at_most_all, is_short, outside
+from evidence.columns import NULL, Bools, Ints, Samples, groups, joined
+from evidence.facts import SETTLE_NS, PartitionFacts, Stretch, at_most_all, is_short, outside
 from evidence.partition import PartitionEvidence
 from evidence.views import known_since
 from judge.checks.findings import Check, Checks, checks_of, columns_of
@@ -29,11 +29,9 @@ def tops(values: Ints) -> Ints:
 
 
 def i4_follower_falls_once(evidence: PartitionEvidence) -> Checks:
-    """I4, all versions, clean topics; serves C11 and C46. Holds within one epoch and incarnation.
-
-    Sound because a follower sets its HW to the leader's, which never falls within an epoch (I3). Only the first answer
-    of the epoch's leader may be below the follower's HW, as a new leader's HW may lag. No clean truncation goes below
-    the HW (I6).
+    """I4 (C11, C46), clean topics. Sound: a follower takes its HW from the leader's responses, and a leader's HW
+    never falls within an epoch (I3). So only the epoch's first response may lower the follower's HW. No clean
+    truncation lowers it (I6).
     """
     samples = evidence.samples.with_epoch
     return checks_of(_falls(samples))
@@ -69,24 +67,22 @@ def _one_after_another(sent_ns: Ints, received_ns: Ints) -> Ints:
 
 
 def i7_isr_covers_hw(evidence: PartitionEvidence) -> Checks:
-    """I7, all versions, clean topics, partitions that had a second replica; serves C1, C4, C6 and C10.
-
-    A replica that is in the ISR by the controller's history has LEO >= every HW that a leader showed before the replica
-    was sampled. Sound across epochs: HW waits for every member, and joining the ISR requires LEO >= HW.
+    """I7 (C1, C4, C6, C10), clean topics, partitions that had a second replica. Sound across epochs: HW waits for every
+    member, and joining requires LEO >= HW. The ISR is the controller's.
     """
-    samples, facts = evidence.samples.with_epoch, evidence.facts
-    shown = samples.take(samples.of_leaders(facts.leaders.items())).answered
-    state, held = _states_at(samples.sent_ns, facts.stretches)
+    samples = evidence.samples.with_epoch
+    shown = samples.take(samples.of_leaders(evidence.leaders.items())).answered
+    state, held = _states_at(samples.sent_ns, evidence.stretches)
     answered = np.searchsorted(shown.received_ns, samples.sent_ns, side="right") - 1
     asked = np.flatnonzero(held & (answered >= 0))
     top = tops(shown.hw)[answered[asked]]
-    member = _members(samples.broker[asked], state[asked], facts.stretches) & (
+    member = _members(samples.broker[asked], state[asked], evidence.stretches) & (
         shown.broker[top] != samples.broker[asked]
     )
     asked, top = asked[member], top[member]
     violated = np.flatnonzero(samples.leo[asked] < shown.hw[top])
     behind, ahead = asked[violated], top[violated]
-    states = [stretch.state for stretch in facts.stretches]
+    states = [stretch.state for stretch in evidence.stretches]
     evidence_of = columns_of(
         (behind, {"broker_id": samples.broker, "log_end_offset": samples.leo, "leo_ns": samples.received_ns}),
         (state[behind], {"isr": [sorted(each.isr) for each in states]}),
@@ -115,17 +111,16 @@ def _members(brokers: Ints, states: Ints, stretches: Sequence[Stretch]) -> Bools
 
 
 def i9_follower_below_leader(evidence: PartitionEvidence) -> Checks:
-    """I9, all versions, clean topics, partitions that had a second replica; serves C11, C21 and C47.
-
-    A follower's HW in epoch E above E's start came from E's leader, as every HW of an earlier epoch is at or below that
-    start (I8). So a later sample of the leader in E shows at least as much.
+    """I9 (C11, C21, C47), clean topics, partitions that had a second replica. Sound: no HW of an earlier epoch is above
+    the start of epoch E (I8). So a follower's HW above this start came from E's leader, and a later sample of that
+    leader shows at least this HW.
     """
-    samples, facts = evidence.samples.with_epoch, evidence.facts
-    leads = samples.of_leaders(facts.leaders.items())
+    samples = evidence.samples.with_epoch
+    leads = samples.of_leaders(evidence.leaders.items())
     checked, violated, tops_of, starts_of = 0, [], [], []
     for (epoch,), rows in groups(samples.epoch):
-        start = facts.starts.get(epoch)
-        if epoch not in facts.leaders or start is None:
+        start = evidence.starts.get(epoch)
+        if epoch not in evidence.leaders or start is None:
             continue
         asked = rows[leads[rows]]
         shown = rows[~leads[rows] & (samples.hw[rows] > start)]
@@ -138,8 +133,8 @@ def i9_follower_below_leader(evidence: PartitionEvidence) -> Checks:
         violated.append(asked[ahead])
         tops_of.append(top[ahead])
         starts_of += [start] * int(ahead.sum())
-    of_leader = np.concatenate([*violated, np.empty(0, dtype=np.int64)])
-    of_follower = np.concatenate([*tops_of, np.empty(0, dtype=np.int64)])
+    of_leader = joined(violated)
+    of_follower = joined(tops_of)
     evidence_of = columns_of(
         (of_leader, {"leader": samples.broker, "leader_epoch": samples.epoch}),
         (of_leader, {"leader_hw": samples.hw, "leader_hw_ns": samples.received_ns}),
@@ -150,26 +145,24 @@ def i9_follower_below_leader(evidence: PartitionEvidence) -> Checks:
 
 
 def i11_frozen_below_min_isr(evidence: PartitionEvidence) -> Checks:
-    """I11, from 3.7.0 (KAFKA-15583, KIP-966), min.insync.replicas > 1; serves C4, C18 and C48.
-
-    While the ISR is smaller than min(min.insync.replicas, replicas), the leader's HW does not move. Checked from two
-    seconds after the leader's own metadata showed its ISR: a fenced follower that is alive may move HW until then. Not
-    checked while the leader waits for the answer to a smaller ISR that it proposed, and for two seconds longer: until
-    then its maximal ISR includes the leaving replicas (KIP-497). I38 covers an answer that never comes. Up to 3.6 HW
-    continues to move: a ``behaviour_change``.
+    """I11 (C4, C18, C48), from 3.7.0 (KAFKA-15583, KIP-966), min.insync.replicas > 1. Checked from two seconds after
+    the leader's own metadata showed this ISR: until then a fenced but live follower may move HW. Not checked while the
+    controller has not answered the leader's proposal of a smaller ISR, and for two seconds afterwards: until then the
+    leader's maximal ISR includes the leaving replicas (KIP-497; I38 checks that an answer comes). Up to 3.6 such a
+    move is a ``behaviour_change``.
     """
-    return checks_of(_below_min_isr(evidence) if evidence.facts.strict_min_isr else [])
+    return checks_of(_below_min_isr(evidence) if evidence.strict_min_isr else [])
 
 
 def hw_below_min_isr(evidence: PartitionEvidence) -> Checks:
     """Up to Kafka 3.6, by design: HW moves while the ISR is below min.insync.replicas (from 3.7 I11 forbids it)."""
-    return checks_of(_below_min_isr(evidence) if evidence.facts.lax_min_isr else [])
+    return checks_of(_below_min_isr(evidence) if evidence.lax_min_isr else [])
 
 
 def _below_min_isr(evidence: PartitionEvidence) -> Iterator[Check]:
-    samples, facts = evidence.samples.with_epoch, evidence.facts
+    samples = evidence.samples.with_epoch
     waits = waiting(evidence)
-    short = [each for each in facts.stretches if is_short(facts, each.state)]
+    short = [each for each in evidence.stretches if is_short(evidence, each.state)]
     settled = (
         (state, part)
         for state, known_ns, until_ns in known_since(evidence.views, evidence.names, short)
@@ -187,7 +180,7 @@ def _below_min_isr(evidence: PartitionEvidence) -> Iterator[Check]:
                     "leader": state.leader,
                     "leader_epoch": state.leader_epoch,
                     "isr": sorted(state.isr),
-                    "effective_min_isr": at_most_all(facts.smallest_isr, state),
+                    "effective_min_isr": at_most_all(evidence.smallest_isr, state),
                     "from_hw": int(shown.hw[low]),
                     "to_hw": int(shown.hw[high]),
                     "samples": len(shown),
@@ -203,33 +196,31 @@ def _within(samples: Samples, from_ns: int, until_ns: int) -> Samples:
 
 
 def i22_hw_reaches_epoch_start(evidence: PartitionEvidence) -> Checks:
-    """I22, all versions, clean topics, timed; serves C12.
-
-    Once every member of the ISR has fetched, HW >= the offset at which the epoch began. A lower HW is a violation only
-    if one state of the history lasted longer than the eviction of a member that has stopped fetching and the settling
-    time, with leader and controllers within reach; from 3.7 only with an ISR of at least min.insync.replicas.
+    """I22 (C12), clean topics, timed. Once every member has fetched. Violated if one state of the history outlasted an
+    eviction and the settling time, with leader and controllers within reach; from 3.7 with an ISR of
+    min.insync.replicas.
     """
     return checks_of(_epoch_starts(evidence))
 
 
 def _epoch_starts(evidence: PartitionEvidence) -> Iterator[Check]:
-    samples, facts = evidence.samples.with_epoch, evidence.facts
-    first = min(facts.leaders, default=0)
+    samples = evidence.samples.with_epoch
+    first = min(evidence.leaders, default=0)
     of_epoch: dict[int, list[Stretch]] = {}
-    for stretch in facts.stretches:
+    for stretch in evidence.stretches:
         of_epoch.setdefault(stretch.state.leader_epoch, []).append(stretch)
-    for epoch, leader in facts.leaders.items():
-        start, shown = facts.starts.get(epoch), samples.of_epoch(leader, epoch)
+    for epoch, leader in evidence.leaders.items():
+        start, shown = evidence.starts.get(epoch), samples.of_epoch(leader, epoch)
         if start is None or epoch == first or not len(shown):
             continue
         highest = int(shown.hw.max())
-        late_ns = None if highest >= start else _late(shown, of_epoch.get(epoch, []), facts)
+        late_ns = None if highest >= start else _late(shown, of_epoch.get(epoch, []), evidence)
         if highest >= start or late_ns is not None:
-            told = {"leader": leader, "leader_epoch": epoch, "epoch_start": start, "high_watermark": highest}
-            yield Check(late_ns, highest < start, told)
+            shown_start = {"leader": leader, "leader_epoch": epoch, "epoch_start": start, "high_watermark": highest}
+            yield Check(late_ns, highest < start, shown_start)
 
 
-def _late(shown: Samples, stretches: Sequence[Stretch], facts: Facts) -> int | None:
+def _late(shown: Samples, stretches: Sequence[Stretch], facts: PartitionFacts) -> int | None:
     needed = 0 if facts.lax_min_isr else facts.effective_min_isr
     for state, since_ns, until_ns in stretches:
         if len(state.isr) < at_most_all(needed, state):
@@ -243,50 +234,47 @@ def _late(shown: Samples, stretches: Sequence[Stretch], facts: Facts) -> int | N
 
 
 def i23_evicted_in_time(evidence: PartitionEvidence) -> Checks:
-    """I23, all versions, timed; serves C16, C17 and C38. With traffic, the limit is 1.5 x replica.lag.time.max.ms (or
-    the follower's session, if that ends sooner), plus a settling time.
-
-    Violated only if the leader remained, answered, and had three different log end offsets within the first second: a
-    stopped follower whose LEO equals the leader's is never evicted for lag. Nor is a follower evicted while no
-    controller acts, or the leader reaches none.
+    """I23 (C16, C17, C38), timed. With traffic, within 1.5 x replica.lag.time.max.ms (or the follower's session, if
+    shorter) and a settling time. Violated only if the leader remained, answered, and had three log end offsets within
+    the first second (a follower with its LEO is never evicted for lag), and a controller acted within its reach.
     """
     return checks_of(_evictions(evidence))
 
 
 def _evictions(evidence: PartitionEvidence) -> Iterator[Check]:
-    samples, facts = evidence.samples.with_epoch, evidence.facts
-    limit_ns = facts.max_isr_lag_ns + SETTLE_NS
-    decided_ns = np.array([state.t_ns for state in facts.dated], dtype=np.int64)
-    leaders = np.array([state.leader for state in facts.dated], dtype=np.int64)
+    samples = evidence.samples.with_epoch
+    limit_ns = evidence.max_isr_lag_ns + SETTLE_NS
+    decided_ns = np.array([state.t_ns for state in evidence.dated], dtype=np.int64)
+    leaders = np.array([state.leader for state in evidence.dated], dtype=np.int64)
 
     @cache
     def member(broker_id: int) -> Bools:
-        return np.array([broker_id in state.isr for state in facts.dated], dtype=np.bool_)
+        return np.array([broker_id in state.isr for state in evidence.dated], dtype=np.bool_)
 
-    for fault in facts.faults:
-        begun = np.flatnonzero(decided_ns <= fault.asked_ns)
-        before = facts.dated[begun[-1]] if begun.size else None
-        if before is None or fault.broker_id not in before.isr or fault.broker_id == before.leader:
+    for stop in evidence.stops:
+        begun = np.flatnonzero(decided_ns <= stop.ordered_ns)
+        before = evidence.dated[begun[-1]] if begun.size else None
+        if before is None or stop.broker_id not in before.isr or stop.broker_id == before.leader:
             continue
-        later = decided_ns > fault.asked_ns
-        left = np.flatnonzero(later & ~member(fault.broker_id))
-        taken_ns = int(decided_ns[left[0]]) - fault.from_ns if left.size else None
+        later = decided_ns > stop.ordered_ns
+        left = np.flatnonzero(later & ~member(stop.broker_id))
+        taken_ns = int(decided_ns[left[0]]) - stop.from_ns if left.size else None
         in_time = taken_ns is not None and taken_ns <= limit_ns
-        until_ns = fault.from_ns + limit_ns
+        until_ns = stop.from_ns + limit_ns
         same = bool(np.all(leaders[later & (decided_ns <= until_ns)] == before.leader))
         if in_time or (
             same
-            and fault.until_ns >= until_ns
-            and not facts.disturbed(before.leader, fault.asked_ns, until_ns)
-            and _had_to_go(samples.of_epoch(before.leader, before.leader_epoch), fault.from_ns, until_ns)
+            and stop.until_ns >= until_ns
+            and not evidence.disturbed(before.leader, stop.ordered_ns, until_ns)
+            and _had_to_go(samples.of_epoch(before.leader, before.leader_epoch), stop.from_ns, until_ns)
         ):
             yield Check(
-                fault.from_ns,
+                stop.from_ns,
                 not in_time,
                 {
-                    "broker_id": fault.broker_id,
+                    "broker_id": stop.broker_id,
                     "isr": sorted(before.isr),
-                    "stopped_ns": fault.from_ns,
+                    "stopped_ns": stop.from_ns,
                     "taken_ms": None if taken_ns is None else taken_ns // 1_000_000,
                     "limit_ms": limit_ns // 1_000_000,
                 },
@@ -300,22 +288,20 @@ def _had_to_go(of_leader: Samples, from_ns: int, until_ns: int) -> bool:
 
 
 def i24_caught_up_at_join(evidence: PartitionEvidence) -> Checks:
-    """I24, all versions (KAFKA-7128), clean topics; serves C15, C24 and C38.
-
-    The joining replica's LEO >= the leader's current HW, and >= the start of the leader's epoch in which it requested
-    the join. Checked on the replica's first sample after the join, within the same state, because a member does not
-    truncate.
+    """I24 (C15, C24, C38), clean topics (KAFKA-7128). Its LEO has also reached the start of the leader epoch in which
+    the leader requested the join. Checked on the replica's first sample after the join, in the same controller state: a
+    member does not truncate.
     """
     return checks_of(_joins(evidence))
 
 
 def _joins(evidence: PartitionEvidence) -> Iterator[Check]:
-    samples, facts = evidence.samples.with_epoch, evidence.facts
-    for (before, _, _), (after, since_ns, until_ns) in pairwise(facts.stretches):
+    samples = evidence.samples.with_epoch
+    for (before, _, _), (after, since_ns, until_ns) in pairwise(evidence.stretches):
         joined = set(after.isr) - set(before.isr)
         if after.leader < 0 or before.leader != after.leader:
             continue
-        floor = facts.starts.get(before.leader_epoch, 0)
+        floor = evidence.starts.get(before.leader_epoch, 0)
         if joined:
             shown = samples.of_epoch(before.leader, before.leader_epoch).answered
             earlier = int(np.searchsorted(shown.received_ns, after.t_ns or 0, side="right"))

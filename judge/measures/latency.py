@@ -11,7 +11,22 @@ from typing import Any
 
 import numpy as np
 
-from evidence.columns import FAIL, INFO, LIVE, NULL, OK, Bools, Columns, Ints, Names, Polls, Sends, places
+from evidence.columns import (
+    FAIL,
+    INFO,
+    LIVE,
+    NULL,
+    OK,
+    Bools,
+    Columns,
+    Ints,
+    Names,
+    Polls,
+    Sends,
+    largest,
+    positions_in,
+    smallest,
+)
 from evidence.facts import Span
 from judge.measures.histogram import COARSE, FINE, Histogram, add_counts, buckets
 
@@ -74,7 +89,7 @@ def _first_received_ns(values: Ints, polls: Polls) -> Ints:
     live = polls.take(np.flatnonzero((polls.pass_ == LIVE) & (polls.value >= 0) & (polls.received_ns != NULL)))
     live = live.take(np.lexsort((live.received_ns, live.value)))
     distinct, first = np.unique(live.value, return_index=True)
-    at = places(distinct, values)
+    at = positions_in(distinct, values)
     received = np.full(values.size, NULL)
     received[at >= 0] = live.received_ns[first[at[at >= 0]]]
     return received
@@ -188,17 +203,10 @@ def by_second(sends: Sends) -> Seconds:
     )
     timed = (sends.outcome == OK) & (sends.done_ns != NULL)
     latency_ns = (sends.done_ns - sends.due_ns)[timed]
-    least, largest = _no_edges(second.size)
-    np.minimum.at(least, at[timed], latency_ns)
-    np.maximum.at(largest, at[timed], latency_ns)
+    least, most = smallest(at[timed], latency_ns, second.size), largest(at[timed], latency_ns, second.size)
     keys = (second[at[timed]] << _BUCKET_BITS) | buckets(latency_ns, COARSE)
     held, counts = np.unique(keys, return_counts=True)
-    return Seconds(second, acked, failed, indeterminate, least, largest, held, counts.astype(np.int64))
-
-
-def _no_edges(size: int) -> tuple[Ints, Ints]:
-    bounds = np.iinfo(np.int64)
-    return np.full(size, bounds.max), np.full(size, bounds.min)
+    return Seconds(second, acked, failed, indeterminate, least, most, held, counts.astype(np.int64))
 
 
 def merge_seconds(parts: Iterable[Seconds]) -> Seconds:
@@ -220,13 +228,11 @@ def _merge_seconds(parts: Sequence[Seconds]) -> Seconds:
         add_counts(of("second"), of(name))[1] for name in ("acked", "failed", "indeterminate")
     )
     second = np.unique(np.concatenate(of("second")))
-    least, largest = _no_edges(second.size)
-    for part in parts:
-        at = np.searchsorted(second, part.second)
-        least[at] = np.minimum(least[at], part.least_ns)
-        largest[at] = np.maximum(largest[at], part.largest_ns)
+    at = np.searchsorted(second, np.concatenate(of("second")))
+    least = smallest(at, np.concatenate(of("least_ns")), second.size)
+    most = largest(at, np.concatenate(of("largest_ns")), second.size)
     keys, counts = add_counts(of("keys"), of("counts"))
-    return Seconds(second, acked, failed, indeterminate, least, largest, keys, counts)
+    return Seconds(second, acked, failed, indeterminate, least, most, keys, counts)
 
 
 def timeline_sends(merged: Seconds) -> list[dict[str, Any]]:

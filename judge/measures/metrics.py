@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from itertools import pairwise, product
 from typing import Any
 
-from evidence.faults import fault_spans
+from evidence.faults import FaultSpan
 from history.events import Event
 from history.manifest import Manifest
 from history.metrics import METRICS, disturbed, metric_of
@@ -38,6 +38,7 @@ class Measured:
 
     manifest: Manifest
     events: Sequence[Event]
+    faults: Sequence[FaultSpan]
     latency: Sequence[Row]
     recovery: Sequence[Row]
     delivery: Mapping[str, int]
@@ -57,7 +58,7 @@ def metrics(run: Measured) -> list[dict[str, Any]]:
         *_load(run),
         *_sustainable(run),
         *_times(run.recovery),
-        *_downtimes(run.events),
+        *_downtimes(run.faults),
         *_records(run.delivery),
         *_used(run),
     ]
@@ -149,9 +150,9 @@ def _times(recovery: Iterable[Row]) -> Iterator[dict[str, Any]]:
         yield _row(metric, value, phase, samples=len(rows), censored=any(row["censored"] for row in rows), **about)
 
 
-def _downtimes(events: Iterable[Event]) -> Iterator[dict[str, Any]]:
+def _downtimes(faults: Iterable[FaultSpan]) -> Iterator[dict[str, Any]]:
     longest: dict[str, float] = {}
-    for fault in fault_spans(events):
+    for fault in faults:
         if fault.step in {"kill", "stop"} and "heal" in fault.events:
             down_s = (fault.at_ns("heal") - fault.from_ns) / 1e9
             longest[fault.phase] = max(longest.get(fault.phase, 0.0), down_s)

@@ -15,7 +15,8 @@ import numpy as np
 
 from evidence.columns import NULL, OK, Ints, Samples, Sends
 from evidence.facts import Span
-from evidence.faults import FaultSpan, fault_spans
+from evidence.faults import FaultSpan, fault_spans, phases
+from evidence.run import Run
 from history.events import Event
 from history.manifest import Manifest
 from history.partition import TopicPartition
@@ -28,24 +29,12 @@ _NO_HISTORY = "the controller's history is missing or has no good times, and lea
 Change = Mapping[str, Any]  # a row of ``evidence.views.Change``, with topic and partition
 
 
-def phases(events: Iterable[Event]) -> list[Span]:
-    """Return the run's phases, one without end up to the last event."""
-    known = list(events)
-    ended = {event.phase: event.t_ns for event in known if event.kind == "phase_ended"}
-    return [
-        Span(event.phase, event.t_ns, ended.get(event.phase, known[-1].t_ns))
-        for event in known
-        if event.kind == "phase_started"
-    ]
-
-
-def load_spans(events: Iterable[Event]) -> list[Span]:
+def load_spans(events: Sequence[Event]) -> list[Span]:
     """Return the phases from their last load on.
 
     A load offered during a fault ends at the order to heal.
     """
-    known = list(events)
-    return [_load_span(span, [event for event in known if event.phase == span.phase]) for span in phases(known)]
+    return [_load_span(span, [event for event in events if event.phase == span.phase]) for span in phases(events)]
 
 
 def _load_span(span: Span, events: list[Event]) -> Span:
@@ -58,18 +47,18 @@ def _load_span(span: Span, events: list[Event]) -> Span:
     return Span(span.phase, from_ns, min([span.to_ns, *ends]))
 
 
-def fault_times(manifest: Manifest, events: list[Event], states: Iterable[Change]) -> Iterator[dict[str, Any]]:
+def fault_times(run: Run, states: Iterable[Change]) -> Iterator[dict[str, Any]]:
     """Yield rows of the recovery table by fault and partition."""
     seen: dict[TopicPartition, list[Change]] = {}
     for row in states:
         seen.setdefault(TopicPartition.of(row), []).append(row)
-    ends = {span.phase: span.to_ns for span in reversed(phases(events))}
-    for fault in fault_spans(events):
-        if "injected" in fault.events and manifest.has(fault.step, Trait.RECOVERY_EXPECTED):
-            phase_ends = ends.get(fault.phase, events[-1].t_ns)
+    ends = {span.phase: span.to_ns for span in reversed(run.phases)}
+    for fault in run.faults:
+        if "injected" in fault.events and run.manifest.has(fault.step, Trait.RECOVERY_EXPECTED):
+            phase_ends = ends.get(fault.phase, run.events[-1].t_ns)
             for where, changes in seen.items():
                 decided = all(row["observer"] == CONTROLLER for row in changes)
-                yield from _of_partition(_Impact(fault, where, decided, phase_ends), manifest, changes)
+                yield from _of_partition(_Impact(fault, where, decided, phase_ends), run.manifest, changes)
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from evidence.columns import NULL, Bools, Ints, Samples, groups
+from evidence.columns import NULL, Bools, Ints, Samples, groups, joined
 from evidence.partition import PartitionEvidence
 from history.tables import CONTROLLER, TIMELINE_ISR, TIMELINE_REPLICAS
 
@@ -43,10 +43,10 @@ def timeline_replicas(evidence: PartitionEvidence, probe_hz: float) -> pa.Table:
 
 
 def _table(evidence: PartitionEvidence, columns: dict[str, Iterator[Ints]], schema: pa.Schema) -> pa.Table:
-    joined = {name: np.concatenate([np.empty(0, dtype=np.int64), *parts]) for name, parts in columns.items()}
-    rows = joined["t_ns"].size
+    series = {name: joined(parts) for name, parts in columns.items()}
+    rows = series["t_ns"].size
     where = {"topic": [evidence.where.topic] * rows, "partition": [evidence.where.partition] * rows}
-    arrays = {name: pa.array(values, mask=values == NULL) for name, values in joined.items()}
+    arrays = {name: pa.array(values, mask=values == NULL) for name, values in series.items()}
     return pa.table({**where, **arrays}).select(schema.names).cast(schema)
 
 

@@ -5,18 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from evidence.facts import Span
-from history.events import Event
+from evidence.faults import FaultSpan
 from history.steady import MIN_SECONDS, Row, why_unsteady
 
 _SECOND_NS = 1_000_000_000
 
 
-def unsteady(spans: Iterable[Span], events: Sequence[Event], seconds: Sequence[Row]) -> dict[str, str]:
+def unsteady(spans: Iterable[Span], faults: Iterable[FaultSpan], seconds: Sequence[Row]) -> dict[str, str]:
     """Return phase → why it was in no steady state.
 
     ``seconds`` are rows of ``history.tables.TIMELINE_SENDS``.
     """
-    faulty = {event.phase for event in events if event.kind == "inject"}
+    faulty = {fault.phase for fault in faults if "inject" in fault.events}
     reasons = {span.phase: _reason(span, seconds) for span in spans if span.phase not in faulty}
     return {phase: why for phase, why in reasons.items() if why}
 

@@ -8,31 +8,12 @@ from typing import Any
 
 from evidence.counts import UNREADABLE, Counts, Replica
 from evidence.exits import unexplained
-from evidence.facts import longest_outside
-from evidence.faults import fault_spans
-from evidence.gather import Input
+from evidence.facts import Input, longest_outside
+from evidence.faults import FaultSpan
 from evidence.reader import Tables
 from evidence.run import Run, drains, producers
 from evidence.silences import SILENCE_S, Silence
-from evidence.sources import (
-    CAPTURES,
-    DATES,
-    EPOCHS,
-    GROUP,
-    HISTORY,
-    LINES,
-    POLLS,
-    POSITIONS,
-    REST,
-    SAMPLES,
-    SEEKS,
-    SEGMENTS,
-    SENDS,
-    SHARE,
-    VIEWS,
-    Gap,
-    sources,
-)
+from evidence.sources import GROUP, SHARE, Gap, Source, sources
 from history.errors import LAST_SEEN
 from history.events import Event
 from history.manifest import Manifest
@@ -48,13 +29,6 @@ READERS = ("consumer", "drain")
 Item = tuple[str, str | None]
 
 MAX_SEEN = 150  # characters of a LAST_SEEN part
-
-
-def phases(events: Sequence[Event]) -> dict[str, tuple[int, int]]:
-    """Return when each completed phase began and ended."""
-    begun = {event.phase: event.t_ns for event in events if event.kind == "phase_started"}
-    ended = {event.phase: event.t_ns for event in events if event.kind == "phase_ended"}
-    return {name: (at, ended[name]) for name, at in begun.items() if name in ended}
 
 
 def watched(events: Sequence[Event]) -> tuple[int, int] | None:
@@ -87,6 +61,8 @@ def gaps(run: Run, counts: Counts) -> dict[str, list[Gap]]:
     manifest = run.manifest
     if manifest.foreign:
         return _of_foreign(run, counts)
+    if manifest.watched:
+        return _of_watched(run, counts)
     replicas = assigned(manifest)
     before, after = (_capture(name, replicas, counts) for name in ("before", "after"))
     found = {
@@ -95,26 +71,26 @@ def gaps(run: Run, counts: Counts) -> dict[str, list[Gap]]:
         "files readable": _files(run),
         "run collected": _anywhere(_collected(run.events)),
         "every phase run": _anywhere(_phases_left(run.events, manifest)),
-        "faults took effect": _anywhere(_took_no_effect(run.events, manifest.faults)),
-        "faults healed": _anywhere(_not_healed(run.events)),
-        "sends ledgered": _anywhere(_ledgers(run, counts), SENDS),
+        "faults took effect": _anywhere(_took_no_effect(run.faults, manifest.faults)),
+        "faults healed": _anywhere(_not_healed(run.faults)),
+        "sends ledgered": _anywhere(_ledgers(run, counts), "sends"),
         "something acknowledged": _anywhere(_acknowledged(counts)),
         "final drain complete": _drained(run),
         "every replica probed": _unprobed(run, counts),
-        "probe never silent": _anywhere(_silent(run.events, counts.silences), SAMPLES),
+        "probe never silent": _anywhere(_silent(run.events, counts.silences), "replicas"),
         "probe ended in order": _of_prober(run, counts),
         "readers ended in order": _of_readers(run, counts),
         "members of the group recorded": _anywhere([*unrecorded_members(run), *_unsettled(run.events)], *GROUP, *SHARE),
-        "every reader decided": _anywhere(counts.undecided_readers, REST),
-        "position of every reader": _anywhere(_positions(run), POSITIONS),
+        "every reader decided": _anywhere(counts.undecided_readers, "rest"),
+        "position of every reader": _anywhere(_positions(run), "positions"),
         "every read was answered": _anywhere(_unanswered(run.clients)),
         "offsets captured before": before,
         "offsets captured after": after,
         "segments of every replica": _segments(replicas, counts),
         "epoch file of every replica": _epoch_files(run),
         "everything copied": _anywhere(_copied(run, counts)),
-        "broker logs": _anywhere(_broker_logs(run), LINES),
-        "history of the controller": _history(run) if run.owes_history else [],
+        "broker logs": _anywhere(_broker_logs(run), "server logs"),
+        "history of the controller": _history(run) if run.requires_history else [],
     }
     return {name: list(each) for name, each in found.items()}
 
@@ -129,12 +105,24 @@ def _of_foreign(run: Run, counts: Counts) -> dict[str, list[Gap]]:
         "something read": _anywhere(
             () if counts.completed_reads else ["The history holds no completed read of a record."]
         ),
-        "every value told": _anywhere([_untold_values(run.manifest, unnamed)] if unnamed else ()),
+        "every value told": _anywhere([_unnamed_values(run.manifest, unnamed)] if unnamed else ()),
     }
     return {name: list(each) for name, each in found.items()}
 
 
-def _untold_values(manifest: Manifest, reads: int) -> str:
+def _of_watched(run: Run, counts: Counts) -> dict[str, list[Gap]]:
+    replicas = assigned(run.manifest)
+    found = {
+        "no harness error": _anywhere(_errors(run.events)),
+        "files readable": _files(run),
+        "run collected": _anywhere(_collected(run.events)),
+        "every replica probed": _without(replicas, counts.sampled, "never answered", "replicas"),
+        "probe ended in order": _of_prober(run, counts),
+    }
+    return {name: list(each) for name, each in found.items()}
+
+
+def _unnamed_values(manifest: Manifest, reads: int) -> str:
     if manifest.origin in ("operations", "jepsen"):  # only tombstones are ambiguous
         tombstones = number_of(reads, "tombstone")
         return f"{tombstones} {_was(reads)} read of keys to which a tombstone was sent without its offset: add that."
@@ -156,7 +144,7 @@ def _anywhere(sentences: Iterable[str], *of: str) -> Iterator[Gap]:
 
 
 def _files(run: Run) -> Iterator[Gap]:
-    return (Gap(why, sources(table)) for table, problems in run.problems.items() for why in problems)
+    return (Gap(why, frozenset({table})) for table, problems in run.problems.items() for why in problems)
 
 
 def first_of(sentences: Iterable[str]) -> str | None:
@@ -194,22 +182,22 @@ def _phases_left(events: list[Event], manifest: Manifest) -> Iterator[str]:
             yield f"The phase {name!r} {'was not run to its end' if name in begun else 'was never begun'}."
 
 
-def _took_no_effect(events: list[Event], faults: list[str]) -> Iterator[str]:
+def _took_no_effect(faults: Iterable[FaultSpan], steps: list[str]) -> Iterator[str]:
     proven: Counter[str] = Counter()
-    for fault in fault_spans(events):
+    for fault in faults:
         if fault.took_effect:
             proven[fault.step] += 1
         elif "injected" in fault.events:
             yield f"The fault {fault.step} of {fault.target} did not take effect."
         if fault.is_over and fault.events["healed"].detail.get("held_back") == 0:
             yield f"The fault {fault.step} of {fault.target} never held anything back."
-    for step, wanted in Counter(faults).items():
+    for step, wanted in Counter(steps).items():
         if proven[step] < wanted:
             yield f"The scenario has {wanted} x {step}, and {proven[step]} of them took effect."
 
 
-def _not_healed(events: list[Event]) -> Iterator[str]:
-    for fault in fault_spans(events):
+def _not_healed(faults: Iterable[FaultSpan]) -> Iterator[str]:
+    for fault in faults:
         if not fault.is_over:
             yield f"The fault {fault.step} of {fault.target} was never healed."
         elif not fault.recovered:
@@ -243,9 +231,9 @@ def _ledgers(run: Run, counts: Counts) -> Iterator[str]:
 
 def unclean_producers(run: Run, sends: Mapping[str, int]) -> frozenset[str]:
     """Return producers whose ledger may lack sends: no clean end, or more rows counted."""
-    told = {client["client_id"]: client.get("rows") or 0 for client in run.clients}
+    rows = {client["client_id"]: client.get("rows") or 0 for client in run.clients}
     names = ((each["producer_id"], each["clean"]) for each in producers(run))
-    return frozenset(name for name, clean in names if not clean or sends.get(name, 0) < told.get(name, 0))
+    return frozenset(name for name, clean in names if not clean or sends.get(name, 0) < rows.get(name, 0))
 
 
 def gave_up(run: Run) -> frozenset[str]:
@@ -267,12 +255,12 @@ def _drained(run: Run) -> Iterator[Gap]:
     for where in sorted({TopicPartition(topic, partition) for _, topic, partition in assigned(run.manifest)}):
         drain = reached.get(where)
         if drain is None:
-            yield Gap(f"{where} was not drained.", sources(POLLS), where)
+            yield Gap(f"{where} was not drained.", sources("polls"), where)
         elif not drain.complete or drain.end_offset is None or (drain.position or 0) < drain.end_offset:
             yield Gap(f"The drain of {where} stopped at {drain.position}, before {drain.end_offset}.", where=where)
 
 
-def _without(replicas: set[Replica], found: Set[Replica], what: str, source: str) -> Iterator[Gap]:
+def _without(replicas: set[Replica], found: Set[Replica], what: str, source: Source) -> Iterator[Gap]:
     for broker_id, topic, partition in sorted(replicas - found):
         where = TopicPartition(topic, partition)
         yield Gap(f"The replica of {where} on broker {broker_id} {what}.", sources(source), where)
@@ -284,20 +272,23 @@ def _unprobed(run: Run, counts: Counts) -> Iterator[Gap]:
     Only phases with ``SILENCE_S`` without a fault count.
     """
     replicas = assigned(run.manifest)
-    yield from _without(replicas, counts.sampled, "was never seen by the probe", SAMPLES)
+    yield from _without(replicas, counts.sampled, "was never seen by the probe", "replicas")
     for node in run.manifest.brokers:
         number = node.node_id
         if number not in {broker_id for broker_id, _, _ in replicas & counts.sampled}:
             continue
-        mute = list(_mute(run.events, run.manifest, node.name))
-        for name, span in phases(run.events).items():
-            if (name, number) not in counts.probed_in and longest_outside(mute, *span) >= SILENCE_S * 1e9:
-                yield Gap(f"The probe had no good answer of broker {number} in the phase {name!r}.", sources(SAMPLES))
+        mute = list(_mute(run.faults, run.manifest, node.name))
+        for name, from_ns, to_ns, completed in run.phases:
+            unseen = completed and (name, number) not in counts.probed_in
+            if unseen and longest_outside(mute, from_ns, to_ns) >= SILENCE_S * 1e9:
+                yield Gap(
+                    f"The probe had no good answer of broker {number} in the phase {name!r}.", sources("replicas")
+                )
 
 
-def _mute(events: list[Event], manifest: Manifest, name: str) -> Iterator[tuple[int, int]]:
+def _mute(faults: Iterable[FaultSpan], manifest: Manifest, name: str) -> Iterator[tuple[int, int]]:
     """Yield when a fault may have silenced a broker; while replicas move, any."""
-    for fault in fault_spans(events):
+    for fault in faults:
         silent = name in fault.nodes and manifest.has(fault.step, Trait.SILENCES_PROBE)
         if silent or manifest.has(fault.step, Trait.MOVES_REPLICAS):
             yield fault.from_ns, fault.at_ns("healed")
@@ -313,18 +304,18 @@ def _silent(events: list[Event], silences: Iterable[Silence]) -> Iterator[str]:
 def _of_prober(run: Run, counts: Counts) -> Iterator[Gap]:
     probers = [client for client in run.clients if client["role"] == "prober"]
     if not probers:
-        yield Gap("The prober wrote no final report.", sources(SAMPLES, VIEWS))
+        yield Gap("The prober wrote no final report.", sources("replicas", "isr"))
     for client in probers:
-        yield from _watched(client, counts.probed, {"rows": sources(SAMPLES), "isr_rows": sources(VIEWS)})
+        yield from _watched(client, counts.probed, {"rows": sources("replicas"), "isr_rows": sources("isr")})
 
 
 def _of_readers(run: Run, counts: Counts) -> Iterator[Gap]:
     reads = sum(key == "read" for key, _ in run.manifest.steps)
-    owed = {LIVE_CONSUMER} if run.manifest.loads else set()
-    owed |= {f"read-{number}" for number in range(1, reads + 1)} | counts.read.keys() | counts.sought.keys()
-    tables = {"rows": sources(POLLS), "seeks": sources(SEEKS)}
-    for name in sorted(owed - {client["client_id"] for client in run.clients}):
-        yield Gap(f"The reader {name} wrote no final report: how much it read is unknown.", sources(POLLS, SEEKS))
+    required = {LIVE_CONSUMER} if run.manifest.loads else set()
+    required |= {f"read-{number}" for number in range(1, reads + 1)} | counts.read.keys() | counts.sought.keys()
+    tables = {"rows": sources("polls"), "seeks": sources("seeks")}
+    for name in sorted(required - {client["client_id"] for client in run.clients}):
+        yield Gap(f"The reader {name} wrote no final report: how much it read is unknown.", sources("polls", "seeks"))
     for client in run.clients:
         if client["role"] in READERS:
             name = client["client_id"]
@@ -352,11 +343,11 @@ def _unsettled(events: Sequence[Event]) -> Iterator[str]:
 
 def _positions(run: Run) -> Iterator[str]:
     looked = next((event for event in run.events if event.step == CATCH_UP), None)
-    told = looked.detail.get("told", {}) if looked else {}
+    reported = looked.detail.get("told", {}) if looked else {}
     held = Tables(run.folder).counted("positions", "reader")
-    if told and not held:
-        yield f"The table of positions is empty, and {', '.join(sorted(told))} reported theirs."
-    elif LIVE_CONSUMER in told and not held[LIVE_CONSUMER]:
+    if reported and not held:
+        yield f"The table of positions is empty, and {', '.join(sorted(reported))} reported theirs."
+    elif LIVE_CONSUMER in reported and not held[LIVE_CONSUMER]:
         yield f"The table of positions lacks those of the live consumer {LIVE_CONSUMER}, which reported them."
 
 
@@ -368,7 +359,7 @@ def _unanswered(clients: list[dict[str, Any]]) -> Iterator[str]:
 
 
 def _capture(name: str, replicas: set[Replica], counts: Counts) -> Iterator[Gap]:
-    return _without(replicas, counts.captured.get(name, set()), f"is missing in the capture {name!r}", CAPTURES)
+    return _without(replicas, counts.captured.get(name, set()), f"is missing in the capture {name!r}", "offsets")
 
 
 def _segments(replicas: Iterable[Replica], counts: Counts) -> Iterator[Gap]:
@@ -376,13 +367,13 @@ def _segments(replicas: Iterable[Replica], counts: Counts) -> Iterator[Gap]:
         if lacking := _lacking(replica, counts):
             broker_id, topic, partition = replica
             where = TopicPartition(topic, partition)
-            yield Gap(f"The log of {where} on broker {broker_id} {lacking}.", sources(SEGMENTS), where)
+            yield Gap(f"The log of {where} on broker {broker_id} {lacking}.", sources("segments"), where)
 
 
 def _lacking(replica: Replica, counts: Counts) -> str | None:
     end = counts.log_ends.get(replica)
-    if replica in counts.log_holes:
-        return "lacks its segments from {} to {}".format(*counts.log_holes[replica])
+    if replica in counts.log_gaps:
+        return "lacks its segments from {} to {}".format(*counts.log_gaps[replica])
     if end is None:
         return "has no exported segment"
     if problems := _unreadable(counts, replica):
@@ -397,23 +388,23 @@ def _epoch_files(run: Run) -> Iterator[Gap]:
         for each in replicas:
             if each.epochs is None and where.topic in run.manifest.topics:
                 why = f"The replica of {where} on broker {each.broker_id} has no leader-epoch-checkpoint."
-                yield Gap(why, sources(EPOCHS), where)
+                yield Gap(why, sources("epoch files"), where)
 
 
 def _history(run: Run) -> Iterator[Gap]:
     what = "ZooKeeper's transaction log" if run.manifest.mode == "zookeeper" else "the controller's metadata log"
     if run.history.problem:
-        yield Gap(f"{what[0].upper()}{what[1:]} ends early. {run.history.problem}", sources(HISTORY, DATES))
+        yield Gap(f"{what[0].upper()}{what[1:]} ends early. {run.history.problem}", sources("history", "dates"))
     for where in run.partitions:
         states = run.states.get(where)
         if not states:
             unknown = where if run.states else "the run's topics"
             why = f"{what[0].upper()}{what[1:]} was not collected, or does not know {unknown}."
-            yield Gap(why, sources(HISTORY, DATES), where)
+            yield Gap(why, sources("history", "dates"), where)
             continue
         if any(state.t_ns is None for state in states):
             why = f"The controller's history of {where} has a state without a time: the host's clock was set near it"
-            yield Gap(f"{why}, or not recorded.", sources(DATES), where)
+            yield Gap(f"{why}, or not recorded.", sources("dates"), where)
 
 
 def _broker_logs(run: Run) -> Iterator[str]:
@@ -423,9 +414,9 @@ def _broker_logs(run: Run) -> Iterator[str]:
             yield f"The server log of {node.name} was not collected."
 
 
-def elections_told(untold: Iterable[str]) -> Item:
+def elections_shown(unproven: Iterable[str]) -> Item:
     """Require that the history shows unclean leaders, if permitted."""
-    return "elections told", first_of(untold)
+    return "elections told", first_of(unproven)
 
 
 def input_of(run: Run, where: TopicPartition) -> Input | None:
@@ -450,5 +441,5 @@ def _copied(run: Run, counts: Counts) -> Iterator[str]:
     for where, copies in sorted(counts.copies.items()):
         if copies.left:
             yield f"{copies.left} records to copy to {where} are above the offset that the copier's group committed."
-    if not any(copies.owed for copies in counts.copies.values()):
+    if not any(copies.required for copies in counts.copies.values()):
         yield "The copier committed nothing: no copy was required."

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from evidence.columns import Ints, Samples
+from evidence.columns import Samples
 
 OLD_NS = 500_000_000  # an older sample is shown with its age
 _UNEXPLAINED = "; no election or truncation that removed it was seen"
@@ -51,12 +51,6 @@ class _Cut(NamedTuple):
     to_offset: int
 
 
-class _Replica(NamedTuple):
-    received_ns: Ints
-    hw: Ints
-    leo: Ints
-
-
 class Witnesses:
     """Evidence about lost records of one partition.
 
@@ -76,7 +70,7 @@ class Witnesses:
         seen = sorted((seen_ns, epoch, leader) for epoch, led in leaders.items() for leader, seen_ns in led)
         self._seen_ns = [seen_ns for seen_ns, _, _ in seen]
         self._newest = list(accumulate(((epoch, leader) for _, epoch, leader in seen), max))
-        self._replicas = {broker: _by_answer(samples, broker) for broker in np.unique(samples.broker).tolist()}
+        self._replicas = {broker: samples.of_broker(broker).answered for broker in sorted(samples.rows_of_broker)}
         self._truncations = sorted(truncations(samples))
         self._elections = _elections(epochs, leaders, lines)
         self._epochs = [(epoch, start, broker_id) for broker_id, epoch, start in epochs]
@@ -170,18 +164,12 @@ class Witnesses:
 def truncations(samples: Samples) -> list[_Truncation]:
     """Return where log end offsets fell."""
     found: list[_Truncation] = []
-    for broker_id in np.unique(samples.broker).tolist():
-        own = samples.take(samples.broker == broker_id)
+    for broker_id in sorted(samples.rows_of_broker):
+        own = samples.of_broker(broker_id)
         fell = np.flatnonzero(np.diff(own.leo) < 0)
         rows = zip(own.received_ns[fell + 1].tolist(), own.leo[fell].tolist(), own.leo[fell + 1].tolist(), strict=True)
         found += [_Truncation(t_ns, broker_id, from_offset, to_offset) for t_ns, from_offset, to_offset in rows]
     return found
-
-
-def _by_answer(samples: Samples, broker_id: int) -> _Replica:
-    own = samples.take(samples.broker == broker_id)
-    order = np.argsort(own.received_ns, kind="stable")
-    return _Replica(own.received_ns[order], own.hw[order], own.leo[order])
 
 
 def _elections(

@@ -7,10 +7,9 @@ from itertools import pairwise
 from typing import Any
 
 from evidence.facts import FOREVER_NS
-from evidence.faults import fault_spans
+from evidence.faults import FaultSpan
 from evidence.reader import Tables
 from evidence.run import Run
-from history.events import Event
 
 MEMBER_TABLES = ("group_reads", "rebalances", "commits", "share_reads", "share_acks")
 
@@ -33,7 +32,7 @@ def unrecorded_members(run: Run) -> list[str]:
     for table, rows in counted.items():  # a member that was killed counted nothing
         if rows.total() < collected.get(table, 0):
             found.append(f"Of {collected[table]} collected rows of {table} {rows.total()} are there.")
-    excused = ended_by_faults(members, run.events)
+    excused = ended_by_faults(members, run.faults)
     for member in members:
         name = member["client_id"]
         if member.get("clean") is not True and name not in excused:
@@ -44,7 +43,7 @@ def unrecorded_members(run: Run) -> list[str]:
     return found
 
 
-def ended_by_faults(members: Iterable[Mapping[str, Any]], events: Sequence[Event]) -> set[str]:
+def ended_by_faults(members: Iterable[Mapping[str, Any]], faults: Sequence[FaultSpan]) -> set[str]:
     """Return the member incarnations that a fault ended.
 
     A paused member must end cleanly.
@@ -55,9 +54,8 @@ def ended_by_faults(members: Iterable[Mapping[str, Any]], events: Sequence[Event
         lives.setdefault(node, []).append((member.get("started_ns") or 0, member["client_id"]))
     found = set()
     for node, of_node in lives.items():
-        faults = [span for span in fault_spans(events) if node in span.nodes]
         for (from_ns, name), (until_ns, _) in pairwise([*sorted(of_node), (FOREVER_NS, "")]):
-            within = [span.is_over for span in faults if from_ns <= span.from_ns < until_ns]
+            within = [span.is_over for span in faults if node in span.nodes and from_ns <= span.from_ns < until_ns]
             if not all(within) or (within and until_ns < FOREVER_NS):
                 found.add(name)
     return found

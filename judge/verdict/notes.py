@@ -7,11 +7,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from evidence.counts import Copies
+from evidence.facts import Span
 from evidence.run import Run
 from history.events import Event, notes_of_import
 from history.manifest import Manifest
 from history.partition import TopicPartition
-from judge.verdict.evidence import phases
 from kafka_files.clock import Clock
 
 MAX_NEVER_SENT = 0.005  # a share; beyond it, latencies are of a different load
@@ -22,7 +22,7 @@ def notes(run: Run, seeks: Iterable[Mapping[str, Any]], copies: Mapping[TopicPar
     return [
         *timed_out_waits(run.events),
         *notes_of_import(run.events),
-        *clock_changes(run.clock, run.events),
+        *clock_changes(run.clock, run.phases),
         *seeks_by_readers(seeks),
         *overflowed_loads(run.clients),
         *without_send_times(run.manifest),
@@ -41,11 +41,11 @@ def timed_out_waits(events: list[Event]) -> list[str]:
     ]
 
 
-def clock_changes(clock: Clock, events: Sequence[Event]) -> list[str]:
+def clock_changes(clock: Clock, phases: Sequence[Span]) -> list[str]:
     """Return a sentence per change of the host's clock."""
-    found, lasted = [], phases(events)
+    found = []
     for t_ns, by_ns in clock.sets:
-        phase = next((name for name, (begun, ended) in lasted.items() if begun <= t_ns <= ended), None)
+        phase = next((each.phase for each in phases if each.completed and each.from_ns <= t_ns <= each.to_ns), None)
         found.append(
             f"{f'In {phase!r}' if phase else 'Outside of the phases'} the host's clock was set "
             f"{_seconds(abs(by_ns))} s {'ahead' if by_ns > 0 else 'back'}: when something happened that brokers' "
@@ -60,10 +60,10 @@ def _seconds(span_ns: int) -> str:
 
 def required_copies(copies: Mapping[TopicPartition, Copies]) -> list[str]:
     """Return a sentence per copied topic."""
-    owed: Counter[str] = Counter()
+    required: Counter[str] = Counter()
     for where, each in copies.items():
-        owed[where.topic] += each.owed
-    return [f"{count:,} committed records required one copy each in {topic}." for topic, count in owed.items()]
+        required[where.topic] += each.required
+    return [f"{count:,} committed records required one copy each in {topic}." for topic, count in required.items()]
 
 
 def without_send_times(manifest: Manifest) -> list[str]:

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from operator import itemgetter
 from typing import Any
 
+from evidence.profiles import RECORDED, WATCHED, Profile
 from expectations.suites import Outcome
 from history.anomalies import SEVERITY
+from judge.checks import known_bugs
 from judge.checks.delivery import gone
 
+Row = Mapping[str, Any]
 MAX_NAMED = 3  # in the first sentence
 OPEN = ("undrained", "unseen")  # evidence is missing, no guarantee is violated
 
@@ -22,11 +26,13 @@ class Conclusion:
     missing: Sequence[str]
     anomalies: Mapping[str, int]
     forbidden: Mapping[str, int]
-    invariants: Sequence[Mapping[str, Any]]
+    invariants: Sequence[Row]
     delivery: Mapping[str, int]
     allowed: Mapping[str, str]
     notes: Sequence[str]  # waits, seeks and the like
     excused: Sequence[tuple[str, str, int]] = ()
+    profile: Profile = RECORDED
+    not_judged: Sequence[str] = ()  # anomalies and invariants that the profile cannot show
 
 
 def verdict_of(findings: Conclusion) -> dict[str, Any]:
@@ -44,21 +50,23 @@ def verdict_of(findings: Conclusion) -> dict[str, Any]:
         ],
         "anomalies": {name: count for name, count in findings.anomalies.items() if count},
         "invariants": {
-            row["invariant"]: {name: row[name] for name in ("verdict", "checked", "violations", "reason")}
+            row["invariant"]: {name: row[name] for name in ("verdict", "checked", "violations", "reason", "known_bug")}
             for row in findings.invariants
         },
         "delivery": dict(findings.delivery),
         "loss_rate": [lost / acked, min((lost + unseen) / acked, 1.0)] if acked else [None, None],
         "allowed": dict(findings.allowed),
+        "evidence": findings.profile.words,
+        "not_judged": list(findings.not_judged),
     }
 
 
-def _violations(findings: Conclusion, severity: str, tell: Callable[[str], str] = str) -> list[str]:
+def _violations(findings: Conclusion, severity: str, tell: Callable[[Row], str] = itemgetter("reason")) -> list[str]:
     what = "which this configuration does not permit" if severity == "S1" else "which needs review"
     records = [f"{count:,} x {name}, {what}." for name, count in _forbidden(findings, severity)]
     replicas = [
         f"{row['invariant']} ({row['title']}) does not hold: {row['violations']:,} of {row['checked']:,} checks, "
-        f"{tell(row['reason'])}."
+        f"{tell(row)}."
         for row in findings.invariants
         if row["verdict"] == "fail" and row["severity"] == severity
     ]
@@ -75,10 +83,9 @@ def _first_violations(findings: Conclusion) -> str:
     return f"{listed}, which this configuration does not permit."
 
 
-def _in_short(reason: str) -> str:
-    where, _, shown = reason.partition(": ")
-    _, this_is, bug = shown.partition(". This is ")
-    return where + this_is + bug
+def _in_short(row: Row) -> str:
+    bug = f". {known_bugs.described(row['known_bug'])}" if row["known_bug"] else ""
+    return f"first violation on {row['first_on']}{bug}"
 
 
 def _forbidden(findings: Conclusion, severity: str) -> list[tuple[str, int]]:
@@ -98,7 +105,16 @@ def _sentence(findings: Conclusion) -> str:
         return f"A guarantee was violated: {_first_violations(findings)}"
     if findings.outcome.verdict == "unknown":
         return f"Inconclusive: {(list(findings.missing) or ['evidence is missing.'])[0]}"
-    return " ".join([_delivered(findings), *_worth_a_look(findings)])
+    held = _replicas_held(findings) if findings.profile is WATCHED else _delivered(findings)
+    return " ".join([held, *_worth_a_look(findings)])
+
+
+def _replicas_held(findings: Conclusion) -> str:
+    checks = sum(row["checked"] for row in findings.invariants)
+    return (
+        f"Every check of the replicas held: {checks:,} checks of {len(findings.invariants)} invariants, from "
+        f"{findings.profile.words}. What clients were promised was not judged."
+    )
 
 
 def _delivered(findings: Conclusion) -> str:

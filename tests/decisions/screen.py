@@ -37,8 +37,8 @@ Kind = Literal["normal", "outliers", "host_ar1", "own_ar1", "host_drift"]
 KINDS: dict[Kind, str] = {
     "normal": "normal noise",
     "outliers": f"{OUTLIERS:.0%} of runs are outliers ({OUTLIER_SIZE} standard deviations)",
-    "host_ar1": f"AR(1) {AR} from one nightly run to the next, of the host",
-    "own_ar1": f"AR(1) {AR} from one nightly run to the next, of the series alone",
+    "host_ar1": f"AR(1) {AR} between nightly runs, of the host",
+    "own_ar1": f"AR(1) {AR} between nightly runs, of the series alone",
     "host_drift": "the host drifts by a random walk",
 }
 

@@ -1,7 +1,6 @@
 """A partition's evidence from literal rows, as tests/evidence/folders.py writes them."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -9,9 +8,9 @@ import pyarrow as pa
 
 from evidence.columns import NULL, Log, Names, Polls, Samples, Seeks, Sends
 from evidence.partition import PartitionEvidence
-from history.partition import TopicPartition
 from history.tables import POLLS, REPLICAS, SEEKS, SENDS
 from judge.checks.findings import Cases
+from tests.evidence.probed import WHERE, fields_of
 
 Row = Mapping[str, Any]
 
@@ -26,18 +25,18 @@ def evidence(
 ) -> PartitionEvidence:
     """Partition 0 of orders; ``logs`` are rows of each replica's log: offset, producer_id, seq."""
     names = Names()
-    of = PartitionEvidence(
-        where=TopicPartition("orders", 0),
-        names=names,
-        sends=Sends.of(pa.Table.from_pylist(list(sends), SENDS), names),
-        polls=Polls.of(pa.Table.from_pylist(list(polls), POLLS), names),
-        seeks=Seeks.of(pa.Table.from_pylist(list(seeks), SEEKS), names),
-        samples=Samples.of(pa.Table.from_pylist(list(samples), REPLICAS)),
-        logs={broker: log_of(rows, names) for broker, rows in (logs or {}).items()},
-        complete=frozenset(logs or {}),
-        nodes={broker: f"broker-{broker}" for broker in logs or {}},
-    )
-    return replace(of, **facts)
+    columns = {
+        "where": WHERE,
+        "names": names,
+        "sends": Sends.of(pa.Table.from_pylist(list(sends), SENDS), names),
+        "polls": Polls.of(pa.Table.from_pylist(list(polls), POLLS), names),
+        "seeks": Seeks.of(pa.Table.from_pylist(list(seeks), SEEKS), names),
+        "samples": Samples.of(pa.Table.from_pylist(list(samples), REPLICAS)),
+        "logs": {broker: log_of(rows, names) for broker, rows in (logs or {}).items()},
+        "complete": frozenset(logs or {}),
+    }
+    nodes = {broker: f"broker-{broker}" for broker in logs or {}}
+    return PartitionEvidence(**columns | fields_of(nodes=nodes, **facts))
 
 
 def log_of(rows: Sequence[Row], names: Names) -> Log:

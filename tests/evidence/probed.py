@@ -1,12 +1,14 @@
 """A run's record of orders-0, from literal rows of its tables."""
 
 import json
+from dataclasses import fields
 
 import pyarrow as pa
 
 from evidence.columns import Names, Polls, Samples, Seeks, Sends, Views
+from evidence.facts import PartitionFacts, RunFacts
 from evidence.partition import PartitionEvidence
-from evidence.views import changes, first_leaders, observed
+from evidence.views import changes, observed
 from history.partition import TopicPartition
 from history.tables import ISR, POLLS, REPLICAS, SEEKS, SENDS
 from history.words import in_words
@@ -14,6 +16,19 @@ from judge.checks.findings import Checks, facts
 from tests.evidence.folders import TP
 
 WHERE = TopicPartition(**TP)
+
+
+def facts_of(**known) -> PartitionFacts:
+    """Return facts about the partition."""
+    return PartitionFacts(WHERE, **known)
+
+
+def fields_of(facts: PartitionFacts | None = None, **known) -> dict:
+    """Return the fields of a partition's evidence: ``facts``, and those about the run together."""
+    own = {each.name for each in fields(PartitionEvidence)}
+    run = {name: known.pop(name) for name in [*known] if name not in own}
+    given = {each.name: getattr(facts, each.name) for each in fields(PartitionFacts)} if facts else {}
+    return given | {"run": RunFacts(**run)} | known
 
 
 def partition(replicas=(), isr=(), /, *, sends=(), polls=(), seeks=(), **known) -> PartitionEvidence:
@@ -32,11 +47,10 @@ def partition(replicas=(), isr=(), /, *, sends=(), polls=(), seeks=(), **known) 
             "polls": Polls.of(pa.Table.from_pylist(list(polls), POLLS), names),
             "seeks": Seeks.of(pa.Table.from_pylist(list(seeks), SEEKS), names),
             "samples": Samples.of(probes),
-            "leaders": first_leaders(views),
             "views": views,
             "changes": changes((), views, names),
             "observed": observed(probes),
-            **known,
+            **fields_of(**known),
         }
     )
 

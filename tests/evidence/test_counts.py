@@ -7,6 +7,7 @@ import pytest
 from evidence import counts
 from evidence.columns import Names, Polls, Samples, Seeks, Sends
 from evidence.counts import Counts, Ledger
+from evidence.facts import Span
 from evidence.partition import Unreadable
 from history.partition import TopicPartition
 from history.payload import MAX_SEQ
@@ -65,7 +66,7 @@ def test_reads_and_seeks_are_counted_by_their_reader():
 
 def test_a_broker_was_probed_in_the_phases_in_which_it_answered():
     """An answer from a phase's first to its last moment counts as probed; one between phases or an error does not."""
-    phases = {"p": (10 * S, 12 * S), "q": (13 * S, 14 * S)}
+    phases = [Span("p", 10 * S, 12 * S), Span("q", 13 * S, 14 * S)]
     rows = [sample(1, 12 * S - MS, 1, 1), sample(2, 12 * S, 1, 1), sample(2, 13 * S - MS, 1, 1)]
     rows.append(sample(3, 11 * S, None, None, error="timeout"))
     samples = Samples.of(pa.Table.from_pylist(rows, REPLICAS))
@@ -85,7 +86,7 @@ def test_a_log_has_its_end_and_its_problems():
 
     assert found.log_ends == {(1, "orders", 0): 9, (2, "orders", 0): 5}
     assert found.log_problems == {(2, "orders", 0): ["bad crc", "torn tail"]}
-    assert found.log_holes == {(2, "orders", 0): (5, 7)}
+    assert found.log_gaps == {(2, "orders", 0): (5, 7)}
 
 
 def test_a_capture_counts_what_answered():

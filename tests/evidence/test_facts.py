@@ -2,7 +2,8 @@
 
 import pytest
 
-from evidence.facts import Facts, Outage, longest_outside, outside
+from evidence.facts import Outage, longest_outside, outside
+from tests.evidence.probed import facts_of
 
 SPANS = [
     ([], [(0, 10)], 10),
@@ -24,7 +25,7 @@ def test_the_parts_of_a_time_outside_of_spans(spans, parts, longest):
 
 def test_an_outage_of_the_leader_or_a_controller_disturbs():
     """Broker 1 leads. That broker 2 is out of reach is another matter."""
-    known = Facts(outages=[Outage(1, 3, 4), Outage(2, 0, 9), Outage(None, 6, 7)])
+    known = facts_of(outages=[Outage(1, 3, 4), Outage(2, 0, 9), Outage(None, 6, 7)])
 
     assert list(known.undisturbed(1, 0, 10)) == [(0, 3), (4, 6), (7, 10)]
     assert [known.disturbed(1, 0, 2), known.disturbed(1, 4, 5), known.disturbed(1, 8, 9)] == [False, True, False]

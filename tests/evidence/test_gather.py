@@ -2,7 +2,8 @@
 
 import pytest
 
-from evidence.gather import Question, RunFacts, gather
+from evidence.facts import PartitionFacts, RunFacts
+from evidence.gather import gather
 from evidence.run import open_folder
 from history.partition import TopicPartition
 from tests.evidence.folders import clean, values
@@ -23,7 +24,7 @@ def test_a_log_that_was_exported_short_is_not_whole(tmp_path, ends, whole, membe
     history = clean()
     history.logs = {broker: [(0, 0, values(*range(40))), (40, 0, values(*range(40, 50)))] for broker in (1, 2, 3)}
     run = open_folder(history.write(tmp_path / "run"))
-    asked = Question(ORDERS, replicas=run.replicas[ORDERS], assigned=(1, 2, 3), ends=ends)
+    asked = PartitionFacts(ORDERS, replicas=run.replicas[ORDERS], assigned=(1, 2, 3), ends=ends)
 
     of, _ = gather(RunFacts(run.folder.path, nodes={n: f"broker-{n}" for n in (1, 2, 3)}), asked)
     assert (of.whole, set(of.members)) == (whole, members)

@@ -98,7 +98,7 @@ def test_samples_are_a_leaders_by_what_any_observer_named():
     """A sample is a leader's if any observer named its broker for its epoch."""
     samples = [sample(2, 0, 1, 1, epoch=1), sample(1, 1, 1, 1, epoch=1), sample(2, 2, 1, 1, epoch=None)]
 
-    assert partition(samples, [isr_view(0, 2, 1, [2])]).of_leaders.tolist() == [True, False, False]
+    assert partition(samples, [isr_view(0, 2, 1, [2])]).sampled_leaders.tolist() == [True, False, False]
 
 
 def test_the_controllers_history_counts_if_its_times_are_good():

@@ -51,6 +51,7 @@ def checked(*rows):
         [
             {"invariant": name, "title": "a statement", "severity": severity, "checked": 10, "violations": violations}
             | {"verdict": "fail" if violations else "pass", "reason": "a reason", "evidence": "{}"}
+            | {"known_bug": ""}
             for name, severity, violations in rows
         ],
         JUDGED["invariants"],
@@ -69,7 +70,7 @@ def judged(tmp_path):
             "recorded": {},
             "manifest": manifest(),
             "permitted": {},
-            "reads": {},
+            "reads": dict.fromkeys(SEVERITY, ()),
             "data_docs": tmp_path,
         }
         return validate(evidence, **(given | other))

@@ -75,12 +75,19 @@ def test_expectations_name_the_setting_that_asks_for_them():
     strict, loose = manifest(faults=["kill"]), manifest(acks="1", idempotence=False, faults=["kill"])
 
     def of(config):
-        suite = suites._anomalies(None, counted(), configuration(config), allowed(config))
+        suite = suites._anomalies(None, counted(), configuration(config), allowed(config), SEVERITY)
         return {expectation.meta["name"]: expectation for expectation in suite.expectations}
 
     assert of(strict)["lost_write"].description.startswith("lost_write (S1): no case. Promised by Kafka 4.3.0, acks")
     assert "no case but permitted ones. Permitted to some producers: acks=1" in of(loose)["lost_write"].description
     assert set(of(strict)) == set(SEVERITY)
+
+
+def test_an_anomaly_that_the_evidence_cannot_show_is_not_expected():
+    """An expectation about what was not observed would pass for want of rows."""
+    suite = suites._anomalies(None, counted(), "", {}, {"hanging_transaction"})
+
+    assert [expectation.meta["name"] for expectation in suite.expectations] == ["hanging_transaction"]
 
 
 def test_severity_carries_over():

@@ -22,6 +22,7 @@ HOST = {"cpu": "one", "cores": 2, "memory_bytes": 24 * 2**30, "kernel": "6.1", "
 def _row(run_id: str, **other: Any) -> dict[str, Any]:
     usual: dict[str, Any] = {field.name: "x" for field in ARCHIVE if field.type == pa.string()}
     told = {"run_id": run_id, "seed": 1, "anomalies": {"lost_write": 2}, "broken": ["I6"], "labels": {"campaign": "c1"}}
+    told |= {"known_bugs": {"I6": "KAFKA-14704"}}
     told |= dict.fromkeys(("precondition_met", "environment", "complete"))
     return usual | told | METRIC | {"censored": False, "trusted": True, "note": None} | other
 
@@ -29,7 +30,7 @@ def _row(run_id: str, **other: Any) -> dict[str, Any]:
 def _judged(folder: Path) -> RunFolder:
     run = RunFolder(write_sample_run(folder))
     verdict = json.loads(run.verdict_file.read_text())
-    invariants = {"I6": {"violations": 1}, "I1": {"violations": 0}}
+    invariants = {"I6": {"violations": 1, "known_bug": "KAFKA-14704"}, "I1": {"violations": 0, "known_bug": ""}}
     run.verdict_file.write_text(json.dumps(verdict | {"invariants": invariants}))
     run.judged("metrics").mkdir(exist_ok=True)
     rows = [METRIC | {"censored": False, "trusted": True, "note": None}]
@@ -48,11 +49,11 @@ def test_a_window_opened_when_every_look_found_it_open(tmp_path: Path, looks: li
 
 
 def test_a_file_of_an_earlier_version_has_no_window(tmp_path: Path) -> None:
-    """An older file that lacks the precondition's column has null there."""
+    """An older file that lacks the columns of preconditions and known bugs has null there."""
     file = add(tmp_path, [_row("20260101-a", window=True)])
-    pq.write_table(pq.read_table(file).drop_columns(["precondition_met"]), file)
+    pq.write_table(pq.read_table(file).drop_columns(["precondition_met", "known_bugs"]), file)
 
-    assert [row["precondition_met"] for row in read(tmp_path)] == [None]
+    assert [(row["precondition_met"], row["known_bugs"]) for row in read(tmp_path)] == [(None, None)]
 
 
 def test_what_is_added_is_read_again(tmp_path: Path) -> None:
@@ -90,6 +91,7 @@ def test_rows_follow_from_the_run_folder(tmp_path: Path) -> None:
 
     assert [(r["run_id"], r["metric"], r["value"]) for r in found] == [(run.run_id, "latency_p99_ms", 12.5)]
     assert (found[0]["jvm"], found[0]["broken"]) == ("fast_start", ["I6"])
+    assert found[0]["known_bugs"] == {"I6": "KAFKA-14704"}
     assert add(tmp_path / "archive", found).is_file()
 
 

@@ -109,6 +109,7 @@ def test_a_kept_verdict_lies_outside_the_sealed_run(tmp_path, monkeypatch):
 # --- compare -----------------------------------------------------------------------------------------
 
 INVARIANT = {"title": "t", "severity": "S1", "checked": 7, "violations": 0, "verdict": "pass", "reason": None}
+INVARIANT |= {"known_bug": ""}
 METRIC = {"metric": "elect_s", "phase": "", "value": 0.3, "samples": 1, "censored": False, "trusted": True}
 CASE = {
     "anomaly": "lost_write",

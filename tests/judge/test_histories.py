@@ -10,15 +10,16 @@ from typing import Any
 
 import pytest
 
-from evidence.gather import NEW_LEADER, Permission
+from evidence.facts import Cause, Permission
 from history.anomalies import LOST
 from judge.checks import invariants
 from judge.checks.allowed import LOSS, allowed_to
 from judge.checks.findings import Findings, Kind
 from tests.evidence.folders import manifest
 from tests.model.judged import judged
+from tests.model.parts import MS, VERBS, Batch, History, Producer, Step
 from tests.model.plans import EVENTFUL
-from tests.model.replicated_log import MS, VERBS, Batch, History, Partition, Producer, Step
+from tests.model.replicated_log import Partition
 from tests.model.truth import FLAWS
 
 PLAIN = {"acks": "1", "idempotent": False}
@@ -99,15 +100,15 @@ def test_lost_and_doubled_records_are_exactly_the_models():
     assert sum(len(history.doubled()) for history, _ in legal()) > 20
 
 
-def with_takeovers(history: History) -> Findings:
+def with_losses(history: History) -> Findings:
     """Return the findings on a history whose producers are permitted loss only with a new leader."""
-    loss = {anomaly: (Permission("a new leader", NEW_LEADER),) for anomaly in LOSS}
+    loss = {anomaly: (Permission("a new leader", Cause.NEW_LEADER),) for anomaly in LOSS}
     return judged(history, {producer.name: loss for producer in history.producers})
 
 
 def test_each_record_that_acks_1_lost_went_with_a_new_leader():
     """Each record that acks=1 lost is explained by a leader change in the controller's history."""
-    found = [with_takeovers(history) for history, _ in legal()]
+    found = [with_losses(history) for history, _ in legal()]
 
     assert [kind for each in found for kind in each.counts if kind.anomaly in LOSS and not kind.allowed_why] == []
 
@@ -119,7 +120,7 @@ def test_a_loss_long_after_the_last_takeover_went_with_none():
     for log in history.logs.values():
         log.remove(gone)
     history.polls = [row for row in history.polls if not gone.base <= row["offset"] < gone.end]
-    found = with_takeovers(history)
+    found = with_losses(history)
 
     lost = {row["seq"] for row in found.examples[Kind("lost_write", None)]}
     assert lost == set(gone.seqs)

@@ -9,11 +9,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from evidence.columns import Names, Polls, Sends
-from evidence.facts import Facts
-from evidence.gather import UNCLEAN_LEADER, Permission, Question, RunFacts
-from evidence.partition import Drain, Replica
+from evidence.facts import Cause, Drain, PartitionFacts, Permission, Replica, RunFacts
 from evidence.run import open_folder
-from evidence.sources import DATES, HISTORY, Gaps
+from evidence.sources import Gaps
 from history.folder import RunFolder
 from history.manifest import NodeInfo
 from history.partition import TopicPartition
@@ -21,7 +19,7 @@ from history.tables import POLLS, SENDS
 from judge.checks import atomicity
 from judge.checks.allowed import LOSS
 from judge.checks.log_content import OpenEnds
-from judge.run import ask, bring_together, compare_ends, judge_run, one_by_one
+from judge.run import bring_together, compare_ends, judge_partitions, judge_run, one_by_one
 from judge.verdict import evidence
 from judge.verdict.decided import cases_decided
 from kafka_files.states import History, State
@@ -78,15 +76,15 @@ def asked(tmp_path_factory):
     both = {"drain": Drain(100, 100, True), "assigned": (1,), "ends": {1: 201}}
     run = RunFacts(folder.path, transactional=True, nodes={1: "broker-1"})
     return run, [
-        Question(TopicPartition("orders", 0), **both),
-        Question(TopicPartition("orders", 1), replicas=(Replica(1, [segment], None),), **both),
+        PartitionFacts(TopicPartition("orders", 0), **both),
+        PartitionFacts(TopicPartition("orders", 1), replicas=(Replica(1, [segment], None),), **both),
     ]
 
 
 @pytest.fixture(scope="module")
 def told(asked):
     """The examples of every anomaly, by its name and producer."""
-    findings = bring_together(ask(*asked, one_by_one), Gaps([]))
+    findings = bring_together(judge_partitions(*asked, one_by_one), Gaps([]))
     rows = [row | {"anomaly": kind.anomaly} for kind, examples in findings.examples.items() for row in examples]
     return {name: {r["producer_id"]: r for r in rows if r["anomaly"] == name} for name in {r["anomaly"] for r in rows}}
 
@@ -121,9 +119,9 @@ OUTSIDER = KEPT._replace(t_ns=12 * S, partition_epoch=1, leader=3, leader_epoch=
 def test_a_transaction_is_torn_by_what_may_have_taken_its_records(asked, states, permits):
     """A torn transaction is permitted by a cause in the partition of its lost record, not by one elsewhere."""
     run, (one, other) = asked
-    permitted = {"torn": {"torn_transaction": [Permission("an unclean election", UNCLEAN_LEADER)]}}
-    other = replace(other, facts=Facts(states=[state._replace(partition=1) for state in states]))
-    findings = bring_together(ask(replace(run, permitted=permitted), [one, other], one_by_one), Gaps([]))
+    permitted = {"torn": {"torn_transaction": [Permission("an unclean election", Cause.UNCLEAN_LEADER)]}}
+    other = replace(other, states=[state._replace(partition=1) for state in states])
+    findings = bring_together(judge_partitions(replace(run, permitted=permitted), [one, other], one_by_one), Gaps([]))
     kinds = {kind for kind, rows in findings.examples.items() if "torn" in {row["producer_id"] for row in rows}}
 
     [torn] = [kind for kind in kinds if kind.anomaly == "torn_transaction"]
@@ -167,13 +165,13 @@ def test_what_one_partition_lacks_of_the_history_another_does_not_make_good():
     run = SimpleNamespace(partitions=places, states=states, history=History([]), manifest=manifest())
     gaps = Gaps(evidence._history(run))
 
-    assert gaps.of({HISTORY, DATES}, places[0]) is None
-    assert gaps.of({HISTORY}, places[1]) is None
-    assert gaps.of({DATES}, places[1]).startswith("The controller's history of orders-1 has a state without a time")
+    assert gaps.of({"history", "dates"}, places[0]) is None
+    assert gaps.of({"history"}, places[1]) is None
+    assert gaps.of({"dates"}, places[1]).startswith("The controller's history of orders-1 has a state without a time")
     assert (
-        gaps.of({HISTORY}, places[2]) == "The controller's metadata log was not collected, or does not know orders-2."
+        gaps.of({"history"}, places[2]) == "The controller's metadata log was not collected, or does not know orders-2."
     )
-    assert Gaps(evidence._history(replaced(run, history=History([], "It is torn.")))).of({DATES}, places[0]) == (
+    assert Gaps(evidence._history(replaced(run, history=History([], "It is torn.")))).of({"dates"}, places[0]) == (
         "The controller's metadata log ends early. It is torn."
     )
 

@@ -12,7 +12,8 @@ from itertools import count
 from typing import Any, NamedTuple
 
 from tests.model.consumer_group import Group, Life
-from tests.model.replicated_log import BROKERS, MS, NOBODY, REST_TICKS, History, Partition, Producer, Reader, Step
+from tests.model.parts import BROKERS, MS, NOBODY, REST_TICKS, History, Producer, Reader, Step
+from tests.model.replicated_log import Partition
 
 BROKER_VERBS = ("slow", "fast", "kill", "stop", "restart", "pause", "resume", "cut", "join")
 MEMBER_VERBS = ("kill_member", "stop_member", "start_member", "pause_member", "resume_member")

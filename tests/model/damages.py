@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
 from tests.model.cluster import Recorded
-from tests.model.replicated_log import BROKERS, MS, Batch, History
+from tests.model.parts import BROKERS, MS, Batch, History
 
 CERTAIN_NS = 3_000 * MS  # a former leader that has known of a later epoch for so long accepts no records
 

@@ -40,4 +40,4 @@ def figure(rows: Sequence[Mapping[str, Any]]) -> str:
 
 def _summed(rows: Sequence[Mapping[str, Any]]) -> str:
     histories, minutes, cpu = (sum(row[name] for row in rows) for name in ("histories", "minutes", "cpu_minutes"))
-    return f"{histories:,} histories in {minutes:.0f} min of a process ({cpu:.0f} min of CPU)"
+    return f"{histories:,} histories in {minutes:.0f} min ({cpu:.0f} of CPU)"

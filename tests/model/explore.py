@@ -102,7 +102,7 @@ def tell(seed: int, found: Sequence[str], *, shrink: bool) -> None:
             again = wrong(plan)
             return bool(again) and kind_of(again) == kind
 
-        print(f"  {literal(shrunk(plan_of(seed), fails))}", flush=True)
+        print(f"  {literal(shrunk(plan_of(seed), fails, SHRINK_S))}", flush=True)
 
 
 # --- the series ---------------------------------------------------------------------------------------

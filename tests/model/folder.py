@@ -20,9 +20,9 @@ from history.manifest import Incarnation, Manifest, NodeInfo, ProducerInfo, Topi
 from history.readers import CATCH_UP
 from history.tables import RECORDED
 from tests.evidence.folders import batch, values
-from tests.model.cluster import PATIENCE_NS, Recorded
+from tests.model.cluster import PATIENCE_NS, Plan, Recorded
 from tests.model.consumer_group import SESSION_NS
-from tests.model.replicated_log import BROKERS, DRAIN, LAG_NS, MS, REQUEST_NS, Batch, State
+from tests.model.parts import BROKERS, DRAIN, LAG_NS, MS, REQUEST_NS, Batch, Producer, State
 
 TOPIC = "orders"
 S = 1_000_000_000
@@ -220,15 +220,14 @@ def manifest(recorded: Recorded) -> Manifest:
     plan = recorded.plan
     faults = [event for event in recorded.events if event.kind == "injected"]
     version = "4.3.0" if plan.strict_min_isr else "3.6.2"
-    lag = {"replica.lag.time.max.ms": str(LAG_NS // MS)}
-    load: Row = {"topic": TOPIC, "request_timeout": REQUEST_NS / S}
-    if plan.members:
-        group = {"members": plan.members, "session_timeout": SESSION_NS / S, "commit": "behind", "protocol": "classic"}
-        load["group"] = group
+    topic = TopicInfo(
+        assignment={number: list(order) for number, order in enumerate(plan.orders)},
+        config={"min.insync.replicas": str(plan.effective_min_isr)},
+    )
     return Manifest(
         run_id="model",
         scenario_name="model",
-        scenario={"loads": {LOAD: load}, "phases": [{"steps": [_step(event) for event in faults]}]},
+        scenario={"loads": {LOAD: _load(plan)}, "phases": [{"steps": [_step(event) for event in faults]}]},
         scenario_digest="0",
         faults=[event.step for event in faults if event.step != "transfer_leadership"],
         traits=traits_by_step(),
@@ -242,38 +241,44 @@ def manifest(recorded: Recorded) -> Manifest:
         boot_id="model",
         probe_hz=10,
         patience_s=PATIENCE_NS / S,
-        nodes=[
-            NodeInfo(name="controller", role="controller", address="10.0.1.0", node_id=100),
-            *(
-                NodeInfo(name=broker_name(n), role="broker", address=f"10.0.0.{n}", node_id=n, config=lag)
-                for n in BROKERS
-            ),
-        ],
-        topics={
-            TOPIC: TopicInfo(
-                assignment={number: list(order) for number, order in enumerate(plan.orders)},
-                config={"min.insync.replicas": str(plan.effective_min_isr)},
-            )
-        },
-        producers=[
-            ProducerInfo(
-                producer_id=each.name,
-                load=LOAD,
-                topic=TOPIC,
-                acks="all" if each.acks == "all" else "1",
-                idempotence=each.idempotent,
-                retries=each.retries,
-                engine="kafka-python",
-                rate_per_s=10,
-                record_bytes=100,
-            )
-            for each in recorded.partitions[0].producers
-        ],
+        nodes=_nodes(),
+        topics={TOPIC: topic},
+        producers=list(map(_producer, recorded.partitions[0].producers)),
         host={},
         incarnations=[
             Incarnation(node=broker_name(n), incarnation=number, kafka_version=version, started_ns=at + BEGUN_NS)
             for n, number, at in recorded.partitions[0].starts
         ],
+    )
+
+
+def _load(plan: Plan) -> Row:
+    load: Row = {"topic": TOPIC, "request_timeout": REQUEST_NS / S}
+    if plan.members:
+        group = {"members": plan.members, "session_timeout": SESSION_NS / S, "commit": "behind", "protocol": "classic"}
+        load["group"] = group
+    return load
+
+
+def _nodes() -> list[NodeInfo]:
+    lag = {"replica.lag.time.max.ms": str(LAG_NS // MS)}
+    brokers = [
+        NodeInfo(name=broker_name(n), role="broker", address=f"10.0.0.{n}", node_id=n, config=lag) for n in BROKERS
+    ]
+    return [NodeInfo(name="controller", role="controller", address="10.0.1.0", node_id=100), *brokers]
+
+
+def _producer(of: Producer) -> ProducerInfo:
+    return ProducerInfo(
+        producer_id=of.name,
+        load=LOAD,
+        topic=TOPIC,
+        acks="all" if of.acks == "all" else "1",
+        idempotence=of.idempotent,
+        retries=of.retries,
+        engine="kafka-python",
+        rate_per_s=10,
+        record_bytes=100,
     )
 
 

@@ -10,22 +10,21 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from evidence.batches import read_batches
-from evidence.facts import Facts, Fault
-from evidence.gather import Permitted, Question, RunFacts
-from evidence.partition import Drain, PartitionEvidence, Replica
+from evidence.facts import BrokerStop, Drain, PartitionFacts, Permitted, Replica
+from evidence.partition import PartitionEvidence
 from evidence.views import decided, final_isr, short_isrs
 from history.partition import TopicPartition
 from judge.checks import invariants
 from judge.checks.cases import accounted, cases
 from judge.checks.causes import brought_about
 from judge.checks.findings import Findings
-from judge.checks.takeovers import takeovers
+from judge.checks.leader_changes import possible_losses
 from kafka_files.states import State
 from tests.evidence.folders import TP
 from tests.evidence.partitions import log_of
-from tests.evidence.probed import partition
+from tests.evidence.probed import facts_of, partition
 from tests.model.folder import encoded
-from tests.model.replicated_log import BROKERS, MAX_ISR_LAG_NS, History
+from tests.model.parts import BROKERS, MAX_ISR_LAG_NS, History
 
 WHERE = TopicPartition(**TP)
 
@@ -51,12 +50,12 @@ def starts(history: History) -> dict[int, int]:
     return found
 
 
-def facts(history: History) -> Facts:
+def facts(history: History) -> PartitionFacts:
     """Return the facts about the partition other than its samples."""
-    return Facts(
+    return facts_of(
         states=states(history),
         starts=starts(history),
-        faults=[Fault(*fault) for fault in history.faults],
+        stops=[BrokerStop(*fault) for fault in history.faults],
         max_isr_lag_ns=MAX_ISR_LAG_NS,
         effective_min_isr=history.effective_min_isr,
         strict_min_isr=history.strict_min_isr,
@@ -111,10 +110,10 @@ def evidence_of(history: History, folder: Path) -> PartitionEvidence:
 
 def judged(history: History, permitted: Permitted | None = None) -> Findings:
     """Return the findings of all checks on a history, including what is ``permitted``."""
-    run, findings = RunFacts(Path(), permitted=permitted or {}), Findings()
+    findings = Findings()
     with TemporaryDirectory() as folder:
         of = evidence_of(history, Path(folder))
-        for each in cases(run, of, accounted(run, Question(WHERE), of)):
-            findings.add_cases(WHERE, each, of.names, run.permitted, partial(brought_about, of, takeovers(of)))
+        for each in cases(of, accounted(of)):
+            findings.add_cases(WHERE, each, of.names, permitted or {}, partial(brought_about, of, possible_losses(of)))
         invariants.check(of, findings)
     return findings

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from tests.model import consumer_group
 from tests.model.cluster import BROKER_VERBS, CONSUMERS, MEMBER_VERBS, OTHER_ORDERS, Plan
 from tests.model.damages import MISSING
-from tests.model.replicated_log import BROKERS, Step
+from tests.model.parts import BROKERS, Step
 from tests.model.truth import FLAWS, TWICE
 
 # All events of the model in half a minute; producer 0 has acks=all, producer 1 acks=1.

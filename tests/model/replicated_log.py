@@ -4,222 +4,37 @@ The model follows Kafka's rules (KIP-101, KIP-279, KIP-497, KIP-966) and imports
 repeat a mistake of the judge. A script of steps drives it, tick by tick; a ``History`` has what a prober, clients, the
 controller and the brokers' files would record. A ``flaw`` violates exactly one rule.
 
-Times are nanoseconds. Simplifications: offsets start at 0 and nothing is deleted; a disconnected broker reaches neither
-brokers nor the controller, but clients and the prober reach it; each producer has one batch in flight.
+Simplifications: offsets start at 0 and nothing is deleted; a disconnected broker reaches neither brokers nor the
+controller, but clients and the prober reach it; each producer has one batch in flight.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
-from itertools import count, islice
-from typing import Any, NamedTuple
+from collections.abc import Iterable
+from itertools import islice
+from typing import Any
 
-MS = 1_000_000
-TICK_NS = 100 * MS
-LAG_NS = 1_000 * MS  # replica.lag.time.max.ms
-MAX_ISR_LAG_NS = LAG_NS * 3 // 2
-SESSION_NS = 800 * MS  # broker.session.timeout.ms
-REQUEST_NS = 400 * MS  # request.timeout.ms
-DELIVERY_NS = 1_500 * MS  # delivery.timeout.ms
-BROKERS = (1, 2, 3)
-NOBODY = -1
-REST_TICKS = 60
-DRAIN = "drain-1"
-VERBS = (
-    "write", "write", "write", "poll", "poll_follower", "wait", "wait", "lose_answer", "slow", "fast",
-    "kill", "stop", "restart", "pause", "resume", "cut", "join", "move",
-)  # fmt: skip
-
-Step = tuple[str, int, int]  # verb, its object (any number), amount
-
-
-class Batch(NamedTuple):
-    """A record batch; ``producer_epoch`` and ``base_sequence`` are -1 without idempotence."""
-
-    base: int
-    epoch: int
-    producer: str
-    seqs: tuple[int, ...]
-    producer_epoch: int = -1
-    base_sequence: int = -1
-
-    @property
-    def end(self) -> int:
-        return self.base + len(self.seqs)
-
-
-class State(NamedTuple):
-    """A decision of the controller."""
-
-    t_ns: int
-    leader: int
-    epoch: int
-    partition_epoch: int
-    isr: frozenset[int]
-
-
-class Remote(NamedTuple):
-    """A leader's knowledge of a follower; ``leo`` is -1 until it has fetched in this epoch."""
-
-    leo: int = -1
-    leader_leo: int = 0
-    fetched_ns: int = 0
-    caught_up_ns: int = 0
-
-
-class Reply(NamedTuple):
-    """A fetch response in flight; ``diverges`` is (epoch, end offset), without other content."""
-
-    epoch: int
-    hw: int = 0
-    batches: tuple[Batch, ...] = ()
-    diverges: tuple[int, int] | None = None
-
-
-@dataclass
-class Replica:
-    """One broker's copy and its knowledge of the partition."""
-
-    broker_id: int
-    log: list[Batch] = field(default_factory=list)
-    epochs: list[tuple[int, int]] = field(default_factory=list)
-    hw: int = 0
-    checkpoint: int = 0
-    incarnation: int = 1
-    up: bool = True
-    starting: bool = False
-    paused: bool = False
-    cut: bool = False
-    slow: bool = False
-    told: State | None = None
-    isr: frozenset[int] = frozenset()
-    joining: frozenset[int] = frozenset()  # proposed: they already limit HW (KIP-497)
-    proposal: tuple[int, frozenset[int]] | None = None
-    epoch_start: int = 0
-    remote: dict[int, Remote] = field(default_factory=dict)
-    reply: Reply | None = None
-    unread: list[Sending] = field(default_factory=list)  # requests received while paused
-
-    @property
-    def leo(self) -> int:
-        return self.log[-1].end if self.log else 0
-
-    @property
-    def runs(self) -> bool:
-        return self.up and not self.paused
-
-    @property
-    def leads(self) -> bool:
-        return self.told is not None and self.told.leader == self.broker_id
-
-    def append(self, batch: Batch) -> None:
-        self.log.append(batch)
-        if not self.epochs or self.epochs[-1][0] < batch.epoch:
-            self.begin_epoch(batch.epoch, batch.base)
-
-    def begin_epoch(self, epoch: int, start: int) -> None:
-        """Append an epoch; one without a batch is removed when the next begins at its offset."""
-        self.epochs = [(e, s) for e, s in self.epochs if e < epoch and s < start] + [(epoch, start)]
-
-    def end_of(self, epoch: int) -> tuple[int, int]:
-        """Return the latest epoch up to this one and its end offset."""
-        known = [e for e, _ in self.epochs if e <= epoch]
-        after = [s for e, s in self.epochs if e > epoch]
-        return (known[-1] if known else epoch), (after[0] if after else self.leo)
-
-    def truncate(self, end: int) -> None:
-        self.log = [batch for batch in self.log if batch.end <= end]
-        self.epochs = [(e, s) for e, s in self.epochs if s < end]
-        self.hw = min(self.hw, self.leo)
-
-
-@dataclass
-class Sending:
-    """A batch in flight: the first try sets its sequence numbers; ``answer`` is (leader, epoch, base, end)."""
-
-    producer: str
-    seqs: tuple[int, ...]
-    due_ns: int
-    sent_ns: int | None = None
-    asked_ns: int = 0
-    attempts: int = 0
-    in_flight: bool = False
-    maybe_written: bool = False
-    producer_epoch: int = -1
-    base_sequence: int = -1
-    answer: tuple[int, int, int, int] | None = None
-
-
-@dataclass
-class Producer:
-    """A client that writes to the broker that it believes to be the leader."""
-
-    name: str
-    acks: str = "all"
-    idempotent: bool = True
-    retries: int = 5
-    epoch: int = 0
-    sequence: int = 0
-    numbers: Iterator[int] = field(default_factory=count, compare=False)  # of its records, in all partitions
-    believes: int = 1
-    queue: list[Sending] = field(default_factory=list)
-
-
-@dataclass
-class Reader:
-    """A live consumer of the partition; ``positions`` counts its records in all partitions."""
-
-    name: str = "consumer-1"
-    positions: Iterator[int] = field(default_factory=count)
-    source: int = 1
-    next_offset: int = 0
-    starved: bool = False  # alive, but no longer polling
-
-
-@dataclass
-class History:
-    """What can be recorded of the partition, as plain rows; ``drain_end`` is where the final drain stopped.
-
-    ``silent`` are the probes without an answer.
-    """
-
-    producers: list[Producer]
-    effective_min_isr: int
-    strict_min_isr: bool
-    samples: list[dict[str, Any]] = field(default_factory=list)
-    silent: list[dict[str, Any]] = field(default_factory=list)
-    states: list[State] = field(default_factory=list)
-    views: list[dict[str, Any]] = field(default_factory=list)
-    lines: list[dict[str, Any]] = field(default_factory=list)
-    captures: list[dict[str, Any]] = field(default_factory=list)
-    faults: list[list[int]] = field(default_factory=list)  # broker, requested, active, healed
-    starts: list[tuple[int, int, int]] = field(default_factory=list)  # broker, incarnation, time
-    sends: list[dict[str, Any]] = field(default_factory=list)
-    polls: list[dict[str, Any]] = field(default_factory=list)
-    seeks: list[dict[str, Any]] = field(default_factory=list)
-    logs: dict[int, list[Batch]] = field(default_factory=dict)
-    epochs: dict[int, list[tuple[int, int]]] = field(default_factory=dict)
-    high_watermarks: dict[int, int] = field(default_factory=dict)
-    leader: int = NOBODY
-    drain_end: int = 0
-
-    def final_log(self) -> Iterator[tuple[int, str, int]]:
-        """Yield (offset, producer, seq) of the last leader's committed records."""
-        for batch in self.logs.get(self.leader, ()):
-            for n, seq in enumerate(batch.seqs):
-                if batch.base + n < self.high_watermarks[self.leader]:
-                    yield batch.base + n, batch.producer, seq
-
-    def lost(self) -> set[tuple[str, int]]:
-        """Return the acknowledged records that are lost."""
-        acked = {(row["producer_id"], row["seq"]) for row in self.sends if row["outcome"] == "ok"}
-        return acked - {(producer, seq) for _, producer, seq in self.final_log()}
-
-    def doubled(self) -> set[tuple[str, int]]:
-        """Return the records at more than one offset."""
-        found = [(producer, seq) for _, producer, seq in self.final_log()]
-        return {value for value in found if found.count(value) > 1}
+from tests.model.clients import give_up, polled, read, send
+from tests.model.parts import (
+    BROKERS,
+    DRAIN,
+    LAG_NS,
+    MS,
+    NOBODY,
+    REST_TICKS,
+    SESSION_NS,
+    TICK_NS,
+    Batch,
+    History,
+    Producer,
+    Reader,
+    Remote,
+    Replica,
+    Reply,
+    Sending,
+    State,
+    Step,
+)
 
 
 class Partition:
@@ -284,11 +99,11 @@ class Partition:
         if not source.up or not (source.paused or source.leads):
             reader.source = self.state.leader if self.state.leader != NOBODY else reader.source
         elif source.runs:
-            self._read(reader, source)
+            read(self, reader, source)
 
     def _poll_follower(self, replica: Replica, _: int, amount: int) -> None:
         if replica.runs and replica.told is not None:
-            self._read(self.readers[amount % len(self.readers)], replica)
+            read(self, self.readers[amount % len(self.readers)], replica)
 
     def _wait(self, _: Replica, __: int, amount: int) -> None:
         for _tick in range(3 * amount):
@@ -371,7 +186,7 @@ class Partition:
         self._each(self._take_late_requests)
         self._probe(1)
         for producer in self.history.producers:
-            self._work(producer)
+            send(self, producer)
         self._probe(2)
         if self.ticks % 3 == 0:
             self._each(self._view)
@@ -578,44 +393,6 @@ class Partition:
 
     # --- clients --------------------------------------------------------------------------------------
 
-    def _work(self, producer: Producer) -> None:
-        if not producer.queue:
-            return
-        sending = producer.queue[0]
-        self._later()
-        if sending.in_flight:
-            self._await(producer, sending)
-        if producer.queue[:1] == [sending] and not sending.in_flight:
-            if self.now - sending.due_ns > DELIVERY_NS or sending.attempts > producer.retries:
-                self._give_up(producer, sending)
-            else:
-                self._request(producer, sending)
-
-    def _request(self, producer: Producer, sending: Sending) -> None:
-        target = self.replicas[producer.believes]
-        if not target.up:
-            producer.believes = self.state.leader if self.state.leader != NOBODY else producer.believes
-            return
-        self._number(producer, sending)
-        sending.sent_ns = sending.sent_ns or self.now
-        sending.asked_ns, sending.in_flight, sending.answer = self.now, True, None
-        sending.attempts += 1
-        if target.paused:
-            sending.maybe_written = True
-            target.unread.append(sending)
-        elif not self._append(target, sending):
-            sending.in_flight = False
-            producer.believes = self.state.leader if self.state.leader != NOBODY else producer.believes
-        elif self.lose_answers:
-            self.lose_answers, sending.answer = 0, None
-        elif producer.acks == "1":
-            self._acknowledge(producer, sending)
-
-    def _number(self, producer: Producer, sending: Sending) -> None:
-        if producer.idempotent and sending.base_sequence < 0:
-            sending.producer_epoch, sending.base_sequence = producer.epoch, producer.sequence
-            producer.sequence += len(sending.seqs)
-
     def _append(self, leader: Replica, sending: Sending) -> bool:
         """Return whether a broker accepted the batch; a repeated idempotent one gets the first one's answer."""
         acks = self.producers[sending.producer].acks
@@ -648,78 +425,6 @@ class Partition:
             self._append(replica, sending)
             if not waited_for:
                 sending.answer = None
-
-    def _await(self, producer: Producer, sending: Sending) -> None:
-        if sending.answer is not None:
-            broker_id, epoch, _, end = sending.answer
-            leader = self.replicas[broker_id]
-            if leader.runs and (leader.told is None or leader.told.epoch != epoch or not leader.leads):
-                sending.in_flight = False  # NOT_LEADER_OR_FOLLOWER
-                producer.believes = self.state.leader if self.state.leader != NOBODY else producer.believes
-                return
-            alone = self.flaw == "acknowledges_below_min_isr" and len(leader.isr) < self.history.effective_min_isr
-            early = alone or self.flaw == "acknowledges_early"
-            if leader.runs and (producer.acks == "1" or leader.hw >= end or early):
-                if producer.acks == "1" or len(leader.isr | leader.joining) >= self.history.effective_min_isr or early:
-                    self._acknowledge(producer, sending)
-                else:
-                    sending.in_flight = False  # NOT_ENOUGH_REPLICAS_AFTER_APPEND
-                return
-        if self.now - sending.asked_ns > REQUEST_NS:
-            sending.in_flight = False
-            producer.believes = self.state.leader if self.state.leader != NOBODY else producer.believes
-
-    def _acknowledge(self, producer: Producer, sending: Sending) -> None:
-        assert sending.answer is not None
-        self._settle(producer, sending, "ok", sending.answer[2])
-
-    def _give_up(self, producer: Producer, sending: Sending) -> None:
-        if sending.base_sequence >= 0:  # the next batch must not wait for this one's number (KIP-360)
-            producer.epoch, producer.sequence = producer.epoch + 1, 0
-        self._settle(producer, sending, "info" if sending.maybe_written else "fail", None)
-
-    def _settle(self, producer: Producer, sending: Sending, outcome: str, base: int | None) -> None:
-        producer.queue.pop(0)
-        sending.in_flight = False
-        for n, seq in enumerate(sending.seqs):
-            self.history.sends.append(
-                {
-                    "producer_id": producer.name,
-                    "seq": seq,
-                    "due_ns": sending.due_ns,
-                    "sent_ns": sending.sent_ns,
-                    "done_ns": self.now,
-                    "outcome": outcome,
-                    "error": None if outcome == "ok" else "timeout",
-                    "offset": None if base is None else base + n,
-                    "acks": producer.acks,
-                    "record_bytes": 100,
-                }
-            )
-
-    def _read(self, reader: Reader, source: Replica) -> None:
-        end = source.leo if self.flaw == "serves_uncommitted" else source.hw
-        for batch in [] if reader.starved else source.log:
-            for n, seq in enumerate(batch.seqs):
-                if reader.next_offset <= batch.base + n < end:
-                    self._polled(reader.name, next(reader.positions), batch, n, seq)
-                    reader.next_offset = batch.base + n + 1
-
-    def _polled(self, name: str, position: int, batch: Batch, n: int, seq: int) -> None:
-        self.history.polls.append(
-            {
-                "consumer_id": name,
-                "pass": "final" if name == DRAIN else "live",
-                "position": position,
-                "offset": batch.base + n,
-                "leader_epoch": batch.epoch,
-                "producer_id": batch.producer,
-                "seq": seq,
-                "checksum_ok": True,
-                "received_ns": self.now,
-                "isolation": "read_uncommitted",
-            }
-        )
 
     # --- observers ------------------------------------------------------------------------------------
 
@@ -765,14 +470,14 @@ class Partition:
             history.high_watermarks[broker_id] = replica.hw
         for producer in history.producers:  # a producer that ends receives nothing more
             for sending in list(producer.queue):
-                self._give_up(producer, sending)
+                give_up(self, producer, sending)
         if history.leader == NOBODY:
             return
         last = self.replicas[history.leader]
         history.drain_end = last.hw
         position = 0
         for batch in last.log:
-            for n, seq in enumerate(batch.seqs):
+            for n in range(len(batch.seqs)):
                 if batch.base + n < last.hw:
-                    self._polled(DRAIN, position, batch, n, seq)
+                    polled(self, DRAIN, position, batch, n)
                     position += 1

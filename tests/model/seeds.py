@@ -10,7 +10,10 @@ from pathlib import Path
 SEED = "PLIMSOLL_MODEL_SEED"
 FRESH = 32  # histories per run of the test suite
 ROOT = Path(__file__).resolve().parents[2]
-GENERATOR = ("replicated_log", "consumer_group", "cluster", "damages", "truth", "plans", "folder", "judged_run")
+GENERATOR = (
+    *("parts", "clients", "replicated_log", "consumer_group", "cluster"),
+    *("damages", "truth", "plans", "folder", "judged_run"),
+)
 JUDGE = ("judge", "evidence", "kafka_files")
 
 

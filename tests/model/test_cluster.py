@@ -4,8 +4,8 @@ from itertools import product
 
 from tests.model.cluster import Plan, Recorded, play
 from tests.model.consumer_group import FLAWS
+from tests.model.parts import Step
 from tests.model.plans import plan_of
-from tests.model.replicated_log import Step
 
 TWO = ((1, 2, 3), (2, 3, 1))
 # Writes to both partitions, by the producers with acks=all (0, 1) and acks=1 (2, 3).

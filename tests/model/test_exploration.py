@@ -24,6 +24,6 @@ def test_the_figure_names_the_newest_seeds_and_sums_all():
     other = ROW | {"first_seed": 500, "next_seed": 600}
 
     assert figure([older, ROW, other]) == (
-        "200 histories in 4 min of a process (2 min of CPU), seeds 5 to 104 and 500 to 599 of generator abc, judge "
-        "def: 0 wrong answers; 300 histories in 6 min of a process (3 min of CPU) with earlier generators and judges"
+        "200 histories in 4 min (2 of CPU), seeds 5 to 104 and 500 to 599 of generator abc, judge "
+        "def: 0 wrong answers; 300 histories in 6 min (3 of CPU) with earlier generators and judges"
     )

@@ -6,8 +6,8 @@ import pytest
 
 from tests.model.cluster import Plan
 from tests.model.judged_run import judged_plan
+from tests.model.parts import Step
 from tests.model.plans import EVENTFUL
-from tests.model.replicated_log import Step
 
 TWO = ((1, 2, 3), (2, 3, 1))
 # Writes to both partitions, by the producers with acks=all (0, 1) and acks=1 (2, 3).

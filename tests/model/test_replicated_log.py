@@ -1,6 +1,7 @@
 """Test that the model behaves like real clusters."""
 
-from tests.model.replicated_log import TICK_NS, History, Partition, Producer, Step
+from tests.model.parts import TICK_NS, History, Producer, Step
+from tests.model.replicated_log import Partition
 
 PLAIN = {"acks": "1", "idempotent": False}
 

@@ -20,9 +20,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from evidence.gather import Question
+from evidence.facts import PartitionFacts
 from evidence.run import open_folder
-from evidence.sources import DATES, EPOCHS, HISTORY, LINES, SEGMENTS
 from history.errors import EvidenceError
 from history.folder import RunFolder
 from history.partition import TopicPartition
@@ -108,12 +107,12 @@ def _of_path(folder: RunFolder, path: Path) -> Deletion:
 def _source(path: Path) -> str | None:
     """Return "" for several sources."""
     if path.is_dir():
-        return HISTORY if path.name == FOLDER else SEGMENTS if _partition(path) else ""
-    by_name = {LEADER_EPOCHS: EPOCHS, "server.log": LINES, "clock.jsonl": DATES, "events.jsonl": ""}
+        return "history" if path.name == FOLDER else "segments" if _partition(path) else ""
+    by_name = {LEADER_EPOCHS: "epoch files", "server.log": "server logs", "clock.jsonl": "dates", "events.jsonl": ""}
     if path.parent.name == FOLDER:
-        return HISTORY if path.suffix in {".log", ".checkpoint"} else None
+        return "history" if path.suffix in {".log", ".checkpoint"} else None
     if path.suffix == ".log" and _partition(path):
-        return SEGMENTS
+        return "segments"
     if path.parent.name == "clients":
         return ""
     return by_name.get(path.name)
@@ -136,7 +135,7 @@ def _of_partitions(folder: RunFolder, file: Path) -> Iterator[Deletion]:
             yield Deletion(f"{name}: {key} of {where}", "", None, partial(_without_words, name, key, where))
     elif file.name == "server.log":
         for where in assigned:
-            yield Deletion(f"{name}: lines on {where}", LINES, where, partial(_without_lines, name, str(where)))
+            yield Deletion(f"{name}: lines on {where}", "server logs", where, partial(_without_lines, name, str(where)))
 
 
 def _without_rows(name: str, values: dict[str, object], folder: RunFolder, *, uncounted: bool = False) -> None:
@@ -204,8 +203,8 @@ def judgement(folder: RunFolder) -> Judgement:
     """Judge a folder in this process."""
     answers: list[Answer] = []
 
-    def spread(ask_one: Callable[[Question], Any], asked: Sequence[Question]) -> list[Any]:
-        found = one_by_one(ask_one, asked)
+    def spread(judge: Callable[[PartitionFacts], Any], partitions: Sequence[PartitionFacts]) -> list[Any]:
+        found = one_by_one(judge, partitions)
         answers[:] = [each for each in found if isinstance(each, Answer)]
         return found
 
@@ -220,7 +219,7 @@ def judgement(folder: RunFolder) -> Judgement:
         (name, answer.where): tally.checked
         for answer in answers
         for name, tally in answer.findings.tallies.items()
-        if tally.checked and invariants.INVARIANTS[name].owed is not invariants.Owed.NEVER
+        if tally.checked and invariants.INVARIANTS[name].required is not invariants.Required.NEVER
     }
     violated = {
         (name, answer.where)

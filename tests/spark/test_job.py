@@ -15,6 +15,18 @@ from spark import submit
 from tests.evidence.folders import S, clean, event, polled, sought, truncated
 
 pytestmark = pytest.mark.pipeline
+VERDICTS = {
+    "clean": "pass",
+    "truncated": "unknown",
+    "promised": "fail",
+    "again": "fail",
+    "nameless": "unknown",
+    "unstarted": "unknown",
+    "restless": "unknown",
+    "went back": "fail",
+    "sought": "pass",
+    "early": "unknown",
+}
 
 
 @pytest.fixture(scope="module")
@@ -32,42 +44,10 @@ def judging_half(tmp_path_factory):
 def judged(tmp_path_factory, judging_half):
     """Folders of every kind judged in one application: exit code, and verdict.json by folder."""
     root = tmp_path_factory.mktemp("runs")
+    for write in (_truncated, _broken_promises, _lacking, _moved_back):
+        write(root)
     clean().write(root / "clean")
-    truncated().write(root / "truncated")
-    (root / "truncated" / "events.jsonl").open("a").write("\n")  # after sealing
-    promised = truncated()
-    promised.manifest = clean(faults=["kill"]).manifest  # acks=all by configuration: the same loss is forbidden
-    promised.sends = [{**row, "acks": "all"} for row in promised.sends]
-    promised.write(root / "promised")
-    shutil.copytree(root / "promised", root / "again")
-    clean().write(root / "nameless", seal=False)
-    (root / "nameless" / "manifest.json").unlink()
-    RunFolder(root / "nameless").seal()
-    _start_failed(root / "unstarted")
-    restless = clean()
-    restless.replicas = [row for row in restless.replicas if row["sent_ns"] < 15 * S]  # never quiet for long enough
-    restless.write(root / "restless")
-    went_back = clean()
-    went_back.polls += [polled(n, n, final=False) for n in range(50)]
-    went_back.polls += [polled(n, n, final=False, position=n + 40) for n in range(10, 50)]
-    went_back.write(root / "went back")
-    went_back.seeks = [sought(50, 50, 10)]
-    went_back.write(root / "sought")
-    promised.sends[5] |= {"done_ns": promised.sends[5]["sent_ns"] - 1}  # answered before it was sent
-    promised.write(root / "early")
-    names = (
-        "clean",
-        "truncated",
-        "promised",
-        "again",
-        "nameless",
-        "unstarted",
-        "restless",
-        "went back",
-        "sought",
-        "early",
-    )
-    folders = [root / name for name in names]
+    folders = [root / name for name in VERDICTS]
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(submit, "ROOT", judging_half)
         code = submit.judge(folders)
@@ -76,6 +56,43 @@ def judged(tmp_path_factory, judging_half):
         code,
         {folder.name: json.loads((folder / "verdict" / "verdict.json").read_text()) for folder in folders},
     )
+
+
+def _truncated(root):
+    truncated().write(root / "truncated")
+    (root / "truncated" / "events.jsonl").open("a").write("\n")  # after sealing
+
+
+def _broken_promises(root):
+    """Write three folders with a forbidden loss: two equal ones, and one whose ledger breaks its contract."""
+    promised = truncated()
+    promised.manifest = clean(faults=["kill"]).manifest  # acks=all by configuration: the same loss is forbidden
+    promised.sends = [{**row, "acks": "all"} for row in promised.sends]
+    promised.write(root / "promised")
+    shutil.copytree(root / "promised", root / "again")
+    promised.sends[5] |= {"done_ns": promised.sends[5]["sent_ns"] - 1}  # answered before it was sent
+    promised.write(root / "early")
+
+
+def _lacking(root):
+    """Write folders without a manifest, without a cluster and without rest."""
+    clean().write(root / "nameless", seal=False)
+    (root / "nameless" / "manifest.json").unlink()
+    RunFolder(root / "nameless").seal()
+    _start_failed(root / "unstarted")
+    restless = clean()
+    restless.replicas = [row for row in restless.replicas if row["sent_ns"] < 15 * S]  # never quiet for long enough
+    restless.write(root / "restless")
+
+
+def _moved_back(root):
+    """Write folders whose reader goes back, without and with a seek."""
+    went_back = clean()
+    went_back.polls += [polled(n, n, final=False) for n in range(50)]
+    went_back.polls += [polled(n, n, final=False, position=n + 40) for n in range(10, 50)]
+    went_back.write(root / "went back")
+    went_back.seeks = [sought(50, 50, 10)]
+    went_back.write(root / "sought")
 
 
 def _start_failed(path):
@@ -98,18 +115,7 @@ def test_verdicts(judged):
     """A clean run passes, a violation fails and missing evidence is unknown; the worst verdict is the exit code."""
     _, code, verdicts = judged
 
-    assert {name: v["verdict"] for name, v in verdicts.items()} == {
-        "clean": "pass",
-        "truncated": "unknown",
-        "promised": "fail",
-        "again": "fail",
-        "nameless": "unknown",
-        "unstarted": "unknown",
-        "restless": "unknown",
-        "went back": "fail",
-        "sought": "pass",
-        "early": "unknown",
-    }
+    assert {name: v["verdict"] for name, v in verdicts.items()} == VERDICTS
     assert code == 1
     assert "events.jsonl was changed after sealing" in verdicts["truncated"]["reasons"][0]
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from evidence.columns import seq_of
-from evidence.partition import Drain
+from evidence.facts import Drain
 from judge.checks.account import FATES, account, counts
 from tests.evidence.folders import polled, sent
 from tests.evidence.partitions import evidence, logged

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from evidence.batches import read_batches
 from evidence.columns import NULL
-from evidence.partition import Replica
+from evidence.facts import Replica
 from judge.checks import agreement
 from judge.checks.agreement import (
     i12_committed_prefix,

@@ -2,7 +2,7 @@
 
 import pytest
 
-from evidence.gather import LOST_COPY, NEVER_READ, NEW_LEADER, SENT_AGAIN, UNCLEAN_LEADER
+from evidence.facts import Cause
 from history.manifest import Incarnation
 from history.partition import TopicPartition
 from judge.checks.allowed import ALLOWED, allowed, allowed_to, last_copy_lost, lost_copies, unclean_election
@@ -61,11 +61,11 @@ def test_a_loss_is_permitted_for_each_reason_that_may_hold():
         return [each.cause for each in allowed_to(given, given.producers[0]).get(anomaly, ())]
 
     unclean = {"unclean.leader.election.enable": "true"}
-    assert causes("lost_write", acks="0") == [NEVER_READ]
-    assert causes("lost_write", acks="1") == [NEW_LEADER]
-    assert causes("lost_write", acks="1", config=unclean) == [NEW_LEADER, UNCLEAN_LEADER]
-    assert causes("nonrepeatable_read", acks="1", config=unclean) == [UNCLEAN_LEADER]
-    assert causes("duplicate", acks="1") == [SENT_AGAIN]
+    assert causes("lost_write", acks="0") == [Cause.NEVER_READ]
+    assert causes("lost_write", acks="1") == [Cause.NEW_LEADER]
+    assert causes("lost_write", acks="1", config=unclean) == [Cause.NEW_LEADER, Cause.UNCLEAN_LEADER]
+    assert causes("nonrepeatable_read", acks="1", config=unclean) == [Cause.UNCLEAN_LEADER]
+    assert causes("duplicate", acks="1") == [Cause.SENT_AGAIN]
 
 
 def test_an_unclean_election_may_take_the_end_of_a_transaction():
@@ -184,7 +184,7 @@ def test_a_lost_copy_is_one_of_its_partition_from_where_the_file_was_cut():
 
 def test_every_rule_names_a_cause_that_the_evidence_is_asked_for():
     """Every rule of permission has a cause that the evidence is checked for."""
-    assert {rule.cause for rule in ALLOWED} == {NEW_LEADER, UNCLEAN_LEADER, LOST_COPY, *CAUSES}
+    assert {rule.cause for rule in ALLOWED} == {Cause.NEW_LEADER, Cause.UNCLEAN_LEADER, Cause.LOST_COPY, *CAUSES}
 
 
 def test_every_rule_has_a_reason():

@@ -1,10 +1,9 @@
 """Cases that violate no guarantee: sources that disagree, and behaviour that depends on the version."""
 
-from evidence.facts import Facts
 from judge.checks.behaviour import behaviour_change, source_disagreement
 from kafka_files.states import State
 from tests.evidence.folders import MS, TP, S, isr_view, sample
-from tests.evidence.probed import partition
+from tests.evidence.probed import facts_of, partition
 
 WHERE = tuple(TP.values())
 
@@ -19,10 +18,10 @@ def test_source_disagreement_is_not_permitted():
     """If a broker's first offset of an epoch differs from the epoch files, the sources disagree; equal ones do not."""
     said = {"kind": "leader_started", "broker_id": 3, **TP, "leader_epoch": 2, "log_end_offset": 30, "line": 7}
 
-    assert told(source_disagreement(partition(facts=Facts(starts={2: 29}), lines=[said]))) == [
+    assert told(source_disagreement(partition(starts={2: 29}, lines=[said]))) == [
         ("Broker 3 began epoch 2 at offset 30; epoch files begin it at 29.", None)
     ]
-    assert told(source_disagreement(partition(facts=Facts(starts={2: 30}), lines=[said]))) == []
+    assert told(source_disagreement(partition(starts={2: 30}, lines=[said]))) == []
 
 
 def test_behaviour_change_is_permitted():
@@ -33,7 +32,7 @@ def test_behaviour_change_is_permitted():
     from_elr = State(*WHERE, "metadata_log", 1, S, 3, 2, 1, (1, 2, 3), (3,))
 
     def changes(*states):
-        return told(behaviour_change(partition(facts=Facts(states=states))))
+        return told(behaviour_change(partition(states=states)))
 
     last_known = "Broker 3 was elected in epoch 2 as the last known leader,"
     out_of_elr = "Broker 3 was elected in epoch 2 out of the ELR,"
@@ -48,7 +47,7 @@ def test_behaviour_change_below_min_isr():
     moves, stands = ([sample(1, n * S + MS, hw, 9) for n, hw in ((4, 5), (5, top))] for top in (9, 5))
 
     def changes(samples, **gates):
-        known = Facts(states=[alone], effective_min_isr=2, **gates)
+        known = facts_of(states=[alone], effective_min_isr=2, **gates)
         shown = [isr_view(S, 1, 0, [1])]
         return told(behaviour_change(partition(samples, shown, facts=known)))
 

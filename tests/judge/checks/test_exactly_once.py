@@ -4,10 +4,13 @@ import numpy as np
 import pytest
 
 from evidence.columns import NULL
-from evidence.partition import Copied, Drain
+from evidence.facts import Drain, Input
+from history.partition import TopicPartition
 from judge.checks import exactly_once
 from tests.evidence.folders import MS, S, polled, sample
 from tests.evidence.partitions import evidence
+
+INPUT = TopicPartition("input", 0)
 
 
 def copy(offset, of, **other):
@@ -17,15 +20,13 @@ def copy(offset, of, **other):
 
 def found(polls, *, inputs=(0, 1, 4), committed=5, drained=True, whole=True, of_input=None, **of_output):
     """Return the inputs whose copies are wrong by anomaly; the input's other offsets are control records."""
-    of = evidence(polls=polls, drain=Drain(9, 9, drained), **of_output)
-    copied = Copied("copier-0", np.array(inputs, dtype=np.int64), committed, whole, **(of_input or {}))
-    each = [
-        (case.anomaly, [of.names.name(int(value))[1] for value in case.values])
-        for case in exactly_once.cases(of, copied)
-    ]
+    copied = {"input": Input(INPUT, committed, whole, **(of_input or {})), "input_offsets": np.array(inputs, np.int64)}
+    of = evidence(polls=polls, drain=Drain(9, 9, drained), **copied, **of_output)
+    each = [(case.anomaly, [of.names.name(int(v))[1] for v in case.values]) for case in exactly_once.cases(of)]
     return {anomaly: inputs for anomaly, inputs in each if inputs}
 
 
+COPIED = {"input": Input(INPUT, 5, whole=True), "input_offsets": np.array([0, 1, 4])}
 WHOLE = [copy(0, 0), copy(1, 1), copy(3, 4)]
 
 
@@ -60,8 +61,8 @@ def test_a_duplicate_output_is_shown_when_its_second_copy_was_seen(live, samples
     """A duplicate output is dated by a live read at or above it, or by a high watermark above it."""
     reads = [copy(offset, of, final=False, received_ns=at_s * S) for offset, of, at_s in live]
     probed = [sample(1, at_s * S - MS, high, 9) for at_s, high in samples]
-    of = evidence(polls=[*WHOLE, copy(5, 1), *reads], samples=probed, drain=Drain(9, 9, complete=True))
-    cases = exactly_once.cases(of, Copied("copier-0", np.array([0, 1, 4]), 5, whole=True))
+    of = evidence(polls=[*WHOLE, copy(5, 1), *reads], samples=probed, drain=Drain(9, 9, complete=True), **COPIED)
+    cases = exactly_once.cases(of)
     (duplicate,) = (case for case in cases if case.anomaly == "duplicate_output")
 
     assert [None if ns == NULL else ns // S for ns in duplicate.shown_ns.tolist()] == shown_s
@@ -98,9 +99,10 @@ def test_compaction_may_have_taken_input_and_output():
 @pytest.mark.parametrize(("output", "read", "permits"), [(True, True, False), (False, True, True), (True, False, True)])
 def test_where_committed_records_may_be_gone_each_case_is_permitted(output, read, permits):
     """If committed records of input or output may be lost, each case is permitted and still counted."""
-    of = evidence(polls=[*WHOLE[1:], copy(5, 1), copy(6, 3)], drain=Drain(9, 9, complete=True), clean=output)
-    copied = Copied("copier-0", np.array([0, 1, 4]), 5, whole=True, clean=read)
-    cases = list(exactly_once.cases(of, copied))
+    copied = COPIED | {"input": Input(INPUT, 5, whole=True, clean=read)}
+    drained = Drain(9, 9, complete=True)
+    of = evidence(polls=[*WHOLE[1:], copy(5, 1), copy(6, 3)], drain=drained, clean=output, **copied)
+    cases = list(exactly_once.cases(of))
 
     assert [(case.anomaly, case.values.size) for case in cases] == [
         ("lost_output", 1),
@@ -112,10 +114,8 @@ def test_where_committed_records_may_be_gone_each_case_is_permitted(output, read
 
 def test_a_case_names_the_input_and_the_places():
     """A case names the input offset and the offsets of its copies."""
-    of = evidence(polls=[*WHOLE[1:], copy(5, 1)], drain=Drain(9, 9, complete=True))
-    cases = {
-        case.anomaly: case for case in exactly_once.cases(of, Copied("copier-0", np.array([0, 1, 4]), 5, whole=True))
-    }
+    of = evidence(polls=[*WHOLE[1:], copy(5, 1)], drain=Drain(9, 9, complete=True), **COPIED)
+    cases = {case.anomaly: case for case in exactly_once.cases(of)}
 
     assert cases["lost_output"].example(0)["evidence"] == {"input_offset": 0, "committed": 5}
     assert cases["duplicate_output"].example(0)["explanation"] == "The input at offset 1 has copies at offsets 1, 5."

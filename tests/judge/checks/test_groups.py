@@ -6,7 +6,7 @@ import pyarrow as pa
 import pytest
 
 from evidence.columns import Names
-from evidence.groups import Commits, GroupEvidence, Reads, ownerships
+from evidence.groups import Commits, GroupEvidence, GroupFacts, Reads, ownerships
 from history.tables import COMMITS, GROUP_READS, REBALANCES
 from judge.checks import groups
 from tests.evidence.folders import TP, S, polled
@@ -35,14 +35,13 @@ def commit(member, offset, asked_s, answered_s=None, error=None):
 
 def partition(reads, rebalances=(), commits=(), *, faults=(), drained=range(10), **known):
     """Return evidence of a group with a session time-out of 6 s; the final drain found ten records."""
-    of = evidence(polls=[polled(offset, offset) for offset in drained], **known)
+    of = evidence(polls=[polled(offset, offset) for offset in drained], active_faults=faults, **known)
     names: Names = of.names
     read_ = Reads.of(pa.Table.from_pylist(list(reads), GROUP_READS), names)
     rows = [row for each in commits for row in each]
     committed = Commits.of(pa.Table.from_pylist(rows, COMMITS), names)
     owned = ownerships(pa.Table.from_pylist(list(rebalances), REBALANCES), read_, committed, names)
-    object.__setattr__(of, "group", GroupEvidence(read_, committed, owned, 6 * S, faults))
-    return of
+    return replace(of, group=GroupEvidence(read_, committed, owned, GroupFacts("orders", 6 * S)))
 
 
 HANDED = [told(A, "assigned", 1), told(A, "revoked", 3), told(B, "assigned", 4)]
@@ -105,7 +104,7 @@ def test_i29_an_owner_may_show_by_a_commit_where_it_starts():
     assert counted(groups.i29_starts_at_committed(partition(reads[:1], HANDED, [of_a, commit(B, 6, 4)]))) == (2, 1)
     assert counted(groups.i29_starts_at_committed(partition(reads[:1], HANDED, [of_a, commit(B, 5, 4)]))) == (2, 0)
     ahead = partition(reads[:1], HANDED, [of_a, commit(B, 6, 4)])
-    object.__setattr__(ahead, "group", replace(ahead.group, commits_ahead=True))
+    object.__setattr__(ahead, "group", replace(ahead.group, facts=ahead.group.facts._replace(commits_ahead=True)))
     assert counted(groups.i29_starts_at_committed(ahead)) == (1, 0)
     back = [*HANDED[:2], told(A, "assigned", 4)]
     assert counted(groups.i29_starts_at_committed(partition(reads[:1], back, [commit(A, 5, 5)]))) == (1, 0)

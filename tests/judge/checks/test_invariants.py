@@ -4,13 +4,12 @@ from dataclasses import replace
 
 import pytest
 
-from evidence.facts import Facts
-from evidence.partition import Replica
-from evidence.sources import POSITIONS, REST, Gap, Gaps, sources
+from evidence.facts import Replica, RunFacts
+from evidence.sources import Gap, Gaps, sources
 from history.partition import TopicPartition
 from judge.checks import invariants
 from judge.checks.findings import Findings, Tally
-from judge.checks.invariants import INVARIANTS, Owed
+from judge.checks.invariants import INVARIANTS, Required
 from kafka_files.states import State
 from tests.evidence.folders import S, isr_view, polled, sample, sent
 from tests.evidence.probed import partition
@@ -20,16 +19,17 @@ HELD, NOTHING = Tally(3, 0), Tally(0, 0)
 ALL = frozenset().union(*(invariant.reads for invariant in INVARIANTS.values()))
 
 
-def verdicts(tallies, gaps=(), *, owes_history=True):
+def verdicts(tallies, gaps=(), *, requires_history=True):
     """Return each invariant's verdict on one partition; nothing checked means that there was an occasion for it."""
     found = Findings(tallies=tallies, unchecked={name for name, tally in tallies.items() if not tally.checked})
-    rows = (row_of(name, found, gaps, owes_history=owes_history) for name in tallies)
+    rows = (row_of(name, found, gaps, requires_history=requires_history) for name in tallies)
     return {row["invariant"]: row["verdict"] for row in rows if row}
 
 
-def row_of(name, found, gaps=(), *, owes_history=True):
+def row_of(name, found, gaps=(), *, requires_history=True):
     """Return the row of an invariant that one partition was checked for."""
-    return invariants.row(name, [invariants.verdict(WHERE, name, found, Gaps(gaps), owes_history=owes_history)], 2 * S)
+    verdict = invariants.verdict(WHERE, name, found, Gaps(gaps), requires_history=requires_history)
+    return invariants.row(name, [verdict], 2 * S)
 
 
 def test_a_required_invariant_that_was_not_checked_is_unknown():
@@ -37,7 +37,7 @@ def test_a_required_invariant_that_was_not_checked_is_unknown():
     nothing = dict.fromkeys(["I1", "I7", "I20"], NOTHING)
 
     assert verdicts(nothing) == {"I1": "unknown", "I7": "unknown"}
-    assert verdicts(nothing, owes_history=False) == {"I1": "unknown"}
+    assert verdicts(nothing, requires_history=False) == {"I1": "unknown"}
     assert verdicts(dict.fromkeys(["I1", "I7", "I20"], HELD)) == {"I1": "pass", "I7": "pass", "I20": "pass"}
 
 
@@ -58,9 +58,9 @@ def test_a_reader_is_stuck_though_another_one_is_undecided():
     """I37 fails for a stuck reader even if another one is undecided; an unreadable table makes it unknown."""
     stuck = {"I37": Tally(3, 1, (0, WHERE, "{}"))}
 
-    assert verdicts(stuck, [Gap("A reader still moved.", sources(REST))]) == {"I37": "fail"}
-    assert verdicts({"I37": HELD}, [Gap("A reader still moved.", sources(REST))]) == {"I37": "unknown"}
-    assert verdicts(stuck, [Gap("It cannot be read.", sources(POSITIONS))]) == {"I37": "unknown"}
+    assert verdicts(stuck, [Gap("A reader still moved.", sources("rest"))]) == {"I37": "fail"}
+    assert verdicts({"I37": HELD}, [Gap("A reader still moved.", sources("rest"))]) == {"I37": "unknown"}
+    assert verdicts(stuck, [Gap("It cannot be read.", sources("positions"))]) == {"I37": "unknown"}
 
 
 def test_the_first_open_partition_is_named_and_the_others_are_counted():
@@ -113,7 +113,7 @@ def test_what_is_asked_follows_from_the_partition():
     assert asked(replace(quiet, sends=acknowledged("all"), kept=False)) == of_all | of_clean
     assert asked(replace(quiet, polls=partition(polls=[polled(0, 0)]).polls)) == of_all | of_clean | {"I16"}
     assert asked(replace(quiet, idempotent=True)) == of_all | of_clean | {"I17"}
-    assert asked(replace(quiet, transactional=True)) == of_all | of_clean | {"I26", "I27"}
+    assert asked(replace(quiet, run=RunFacts(transactional=True))) == of_all | of_clean | {"I26", "I27"}
     assert asked(replace(quiet, replicas=(Replica(1, [], None),))) == of_all | of_clean | {"I12"}
 
 
@@ -146,7 +146,7 @@ def test_followers_are_asked_about_where_there_may_have_been_one():
 
     def asked_with(*assignments):
         known = [state(position, replicas) for position, replicas in enumerate(assignments)]
-        quiet = partition([sample(1, S, 5, 5)], [isr_view(0, 1, 0, [1])], facts=Facts(states=known))
+        quiet = partition([sample(1, S, 5, 5)], [isr_view(0, 1, 0, [1])], states=known)
         return asked(quiet) & {"I6", "I7", "I9"}
 
     assert asked_with((1,), (1,)) == {"I6"}
@@ -164,4 +164,4 @@ def test_every_invariant_names_its_function():
     told = {name: invariant.documented or invariant.checks for name, invariant in INVARIANTS.items()}
 
     assert [name for name, functions in told.items() if not all(each.__doc__ for each in functions)] == []
-    assert {invariant.owed for invariant in INVARIANTS.values()} == set(Owed)
+    assert {invariant.required for invariant in INVARIANTS.values()} == set(Required)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from evidence.facts import Facts, Fault, Outage
+from evidence.facts import BrokerStop, Outage
 from judge.checks.isr_changes import i38_isr_changes_end, proposals
 from kafka_files.states import State
 from tests.evidence.folders import S, isr_view
@@ -31,7 +31,7 @@ def evidence(*lines, states=WRITTEN, until_s=60, views=(), **known):
     """Return a minute of evidence in which the leader's metadata shows the old ISR."""
     known = {"effective_min_isr": 3, "strict_min_isr": True} | known
     shown = [isr_view(at * S, 1, 0, [1, 2, 3]) for at in (1, until_s)]
-    return partition((), [*shown, *views], facts=Facts(states=states, **known), lines=[SHRINKING, *lines])
+    return partition((), [*shown, *views], states=states, **known, lines=[SHRINKING, *lines])
 
 
 def checked(*lines, **known):
@@ -83,7 +83,7 @@ def test_i38_another_brokers_line_ends_nothing():
         {"until_s": 40},  # the recording ended before it had to be over
         {"outages": [Outage(None, 20 * S, 40 * S)]},  # the controller was out of reach for a while
         {"outages": [Outage(3, 10 * S, 30 * S)]},  # with ZooKeeper any broker may be the controller
-        {"faults": [Fault(2, 20 * S, 21 * S, 40 * S)]},
+        {"stops": [BrokerStop(2, 20 * S, 21 * S, 40 * S)]},
         {"isr_change_limit_ns": 60 * S},
     ],
 )
@@ -111,7 +111,7 @@ def test_a_line_without_a_time_or_of_no_leader_is_no_proposal():
     """A log line without a time, or of a broker that did not lead, is no proposal."""
 
     def of(states, **change):
-        found = proposals(partition(facts=Facts(states=states), lines=[SHRINKING | change]))
+        found = proposals(partition(states=states, lines=[SHRINKING | change]))
         return [each.from_ns for own in found.values() for each in own]
 
     assert of(WRITTEN) == [5 * S]

@@ -6,7 +6,8 @@ import pytest
 
 from judge.checks.known_bugs import named
 
-BROKEN = {"invariant": "I2", "verdict": "fail", "reason": "first violation on orders-0", "evidence": None}
+BROKEN = {"invariant": "I2", "verdict": "fail", "reason": "first violation on orders-0"}
+BROKEN |= {"evidence": None, "known_bug": ""}
 LINE = {"kind": "hw_lowered", "broker_id": 2, "line": 31, "previous_high_watermark": 9159}
 
 

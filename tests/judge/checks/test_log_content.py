@@ -5,8 +5,7 @@ from dataclasses import replace
 import numpy as np
 
 from evidence.columns import Markers
-from evidence.facts import UNFENCED_NS, ShortIsr
-from evidence.partition import Replica
+from evidence.facts import UNFENCED_NS, Replica, ShortIsr
 from judge.checks.log_content import (
     OpenEnds,
     i15_durability,

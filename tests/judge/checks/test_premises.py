@@ -4,16 +4,24 @@ from pathlib import Path
 
 import pytest
 
-from evidence.facts import Fault, NewLog, Outage
-from evidence.gather import Input
-from evidence.partition import Replica
+from evidence.facts import BrokerStop, Input, NewLog, Outage, Replica
+from evidence.faults import fault_spans
 from evidence.run import Run
 from evidence.views import has_good_times
 from history.events import Event
 from history.folder import RunFolder
 from history.manifest import Incarnation, NodeInfo, TopicInfo
 from history.partition import TopicPartition
-from judge.checks.premises import Premises, disturbances, faults, new_logs, outages
+from judge.checks.premises import (
+    Premises,
+    active_faults,
+    broker_stops,
+    disturbances,
+    new_logs,
+    outages,
+    transaction_limit_ns,
+    transactional,
+)
 from kafka_files.states import State
 from tests.evidence.folders import MS, S, event, happened, manifest
 
@@ -71,7 +79,7 @@ def test_a_history_has_good_times_if_brokers_showed_nothing_before_it(shown, goo
 )
 def test_a_log_is_a_new_one_after_some_steps(kind, step, target, found):
     """Steps that damage files give that broker a new log; a reassignment gives any broker a new log."""
-    assert list(new_logs([happened(5, kind, step=step, target=target)], manifest())) == found
+    assert list(new_logs(fault_spans([happened(5, kind, step=step, target=target)]), manifest())) == found
 
 
 @pytest.mark.parametrize(
@@ -91,7 +99,7 @@ def test_a_fault_that_keeps_no_server_from_its_clients_costs_no_answer(step, tar
     """A fault on a server counts as a disturbance for clients from injection to 3 s after healing."""
     told = [happened(at_s * S, kind, step=step, target=target) for at_s, kind in ((10, "inject"), (70, "healed"))]
 
-    assert disturbances(told, manifest()) == [(from_s * S, until_s * S) for from_s, until_s in spans]
+    assert disturbances(fault_spans(told), manifest()) == [(from_s * S, until_s * S) for from_s, until_s in spans]
 
 
 def test_a_reassignment_gives_its_topic_new_logs():
@@ -106,9 +114,13 @@ def test_a_reassignment_gives_its_topic_new_logs():
         happened(5, "heal", **one),
     ]
 
-    assert list(new_logs(told, manifest())) == [NewLog(None, 1, "order-s"), NewLog(None, 5, "order-s"), NewLog(None, 3)]
+    assert list(new_logs(fault_spans(told), manifest())) == [
+        NewLog(None, 1, "order-s"),
+        NewLog(None, 5, "order-s"),
+        NewLog(None, 3),
+    ]
     unproven = happened(6, "healed", detail={"recovery_verified": False}, **one)
-    assert list(new_logs([*told, unproven], manifest())) == [NewLog(None, t_ns) for t_ns in (1, 5, 3)]
+    assert list(new_logs(fault_spans([*told, unproven]), manifest())) == [NewLog(None, t_ns) for t_ns in (1, 5, 3)]
 
 
 def test_a_topic_is_clean_until_its_last_copy_is_damaged():
@@ -150,8 +162,12 @@ def test_the_settings_that_steps_changed_bound_the_checks():
     changes = [{"configure": {"topic": "orders", "set": {"min.insync.replicas": value}}} for value in ("1", "5")]
     run = premises(of=stepping(changes))
 
-    assert (run.facts(ORDERS).effective_min_isr, run.facts(ORDERS).lowest_min_isr) == (3, 1)
-    assert (premises().facts(ORDERS).effective_min_isr, premises().facts(ORDERS).lowest_min_isr) == (2, 2)
+    def min_isrs(of):
+        facts = of.of_replicas(ORDERS)
+        return facts["effective_min_isr"], facts["lowest_min_isr"]
+
+    assert min_isrs(run) == (3, 1)
+    assert min_isrs(premises()) == (2, 2)
 
 
 def test_min_isr_is_bounded_by_the_most_replicas_that_a_partition_had():
@@ -161,9 +177,8 @@ def test_min_isr_is_bounded_by_the_most_replicas_that_a_partition_had():
 
     def least(*replicas):
         states = {ORDERS: [decided(1, 1, 1, of)._replace(replicas=of) for of in replicas]}
-        return premises(of=asked.model_copy(update={"topics": {"orders": created}}), states=states).effective_min_isr(
-            ORDERS
-        )
+        known = premises(of=asked.model_copy(update={"topics": {"orders": created}}), states=states)
+        return max(known.effective_min_isrs(ORDERS))
 
     assert least() == 1
     assert least((1,), (1, 2), (2,)) == 2
@@ -294,7 +309,7 @@ def test_a_replica_whose_records_expire_begins_where_its_files_do(tmp_path, sett
     del given.run.__dict__["replicas"]
 
     (found,) = given.run.replicas[ORDERS]
-    assert (found.log_start_offset, [*given.owed(ORDERS).values()]) == expected
+    assert (found.log_start_offset, [*given.required_from(ORDERS).values()]) == expected
 
 
 def test_where_an_epochs_start_was_deleted_its_leader_tells():
@@ -322,9 +337,9 @@ def test_a_fault_has_three_times():
         event(7 * S, "injected", **(where | {"step": "kill"}), detail={"effect_verified": True}),
     ]
 
-    assert list(faults([Event(**each) for each in told], manifest())) == [
-        Fault(2, 1 * S, 2 * S, 5 * S),
-        Fault(2, 6 * S, 7 * S, 2**63 - 1),
+    assert list(broker_stops(fault_spans([Event(**each) for each in told]), manifest())) == [
+        BrokerStop(2, 1 * S, 2 * S, 5 * S),
+        BrokerStop(2, 6 * S, 7 * S, 2**63 - 1),
     ]
 
 
@@ -335,7 +350,11 @@ def test_a_fault_ended_a_process_if_the_next_one_started_before_it_was_healed(st
     proven = event(2 * S, "injected", **of, detail={"effect_verified": True})
     lines = [event(1 * S, "inject", **of), proven, event(6 * S, "healed", **of)]
     starts = [Incarnation(node="broker-2", incarnation=2, kafka_version="4.3.0", started_ns=at * S) for at in started_s]
-    found = list(faults([Event(**each) for each in lines], manifest().model_copy(update={"incarnations": starts})))
+    found = list(
+        broker_stops(
+            fault_spans([Event(**each) for each in lines]), manifest().model_copy(update={"incarnations": starts})
+        )
+    )
 
     assert [fault.ended for fault in found] == [ended]
 
@@ -355,7 +374,7 @@ def test_an_outage_lasts_from_the_order_to_the_proof_that_it_is_gone():
     node = NodeInfo(name="controller", role="controller", address="10.0.0.9", node_id=100)
     run = manifest().model_copy(update={"nodes": [*manifest().nodes, node]})
 
-    assert list(outages([Event(**each) for each in told], run)) == [
+    assert list(outages(fault_spans([Event(**each) for each in told]), run)) == [
         Outage(2, 1 * S, 6 * S),
         Outage(None, 3 * S, 2**63 - 1),
         Outage(1, 3 * S, 2**63 - 1),
@@ -375,3 +394,35 @@ def test_an_outage_lasts_from_the_order_to_the_proof_that_it_is_gone():
 def test_a_group_keeps_its_offsets_unless_a_disk_or_an_election_may_take_them(steps, kept):
     """A group's committed offsets are kept unless a disk fault or an unclean election may hit Kafka's offsets topic."""
     assert premises(of=stepping(steps)).keeps_offsets is kept
+
+
+def test_a_fault_is_active_until_its_recovery_is_verified():
+    """By its step and target; one that never went lasts on."""
+    events = [
+        Event(5, "", "inject", target="broker-1"),
+        Event(6, "", "injected", target="broker-1"),
+        Event(7, "", "inject", target="broker-2"),
+        Event(8, "", "healed", target="broker-1"),
+    ]
+
+    assert active_faults(fault_spans(events)) == [(5, 8), (7, 2**63 - 1)]
+
+
+def test_a_fault_outlasts_a_shorter_one_of_the_same_node():
+    """A pause that is healed at 8 s says nothing of the CPU limit that it lies within."""
+    limit, pause = {"step": "limit_cpu", "target": "broker-1"}, {"step": "pause", "target": "broker-1"}
+    events = [
+        Event(5, "", "inject", **limit),
+        Event(7, "", "inject", **pause),
+        Event(8, "", "healed", **pause),
+        Event(9, "", "healed", **limit),
+    ]
+
+    assert active_faults(fault_spans(events)) == [(5, 9), (7, 8)]
+
+
+def test_how_long_a_transaction_may_be_open():
+    """The producer's time-out, 10 s of the coordinator's, and 10 s to settle; a run without has no transactions."""
+    assert transaction_limit_ns(manifest(transaction_timeout_ms=20_000)) == 40 * S
+    assert transactional(manifest(transaction_timeout_ms=20_000))
+    assert not transactional(manifest())

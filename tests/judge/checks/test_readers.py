@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from evidence.partition import Drain
+from evidence.facts import Drain
 from evidence.readers import ReaderEvidence, ReaderFacts
 from judge.checks.readers import i37_readers_reach_the_end, undecided_readers
 from tests.evidence.folders import S

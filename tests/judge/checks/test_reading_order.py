@@ -1,6 +1,6 @@
 """Clients' views compared with the order of a log: each anomaly and its near misses."""
 
-from evidence.partition import Drain
+from evidence.facts import Drain
 from judge.checks import reading_order as order
 from tests.evidence.folders import MS, S, polled, sent, sought
 from tests.evidence.partitions import evidence, explanations, offsets

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 import pytest
 
 from evidence.batches import read_batches
-from evidence.partition import Drain, Unreadable
+from evidence.facts import Drain
+from evidence.partition import Unreadable
 from judge.checks import records
 from judge.checks.account import account
 from judge.checks.findings import Cases

@@ -4,13 +4,13 @@ from dataclasses import replace
 
 import pytest
 
-from evidence.facts import Facts, NewLog, Outage, ShortIsr
+from evidence.facts import NewLog, Outage, ShortIsr
 from evidence.views import decided, short_isrs
 from history.partition import TopicPartition
 from judge.checks import replicas
 from kafka_files.states import State
 from tests.evidence.folders import MS, S, isr_view, sample
-from tests.evidence.probed import counted, partition
+from tests.evidence.probed import counted, facts_of, partition
 
 
 def judge(check, *histories, isr=(), **known):
@@ -77,7 +77,7 @@ def test_i6_a_new_log_has_no_floor():
     again = [*below, sample(1, 6 * S, 5, 5, epoch=1), sample(1, 7 * S, 0, 4, epoch=1)]
 
     def check(history, new_log):
-        return counted(replicas.i6_own_floor(partition(history, facts=Facts(new_logs=[new_log]))))
+        return counted(replicas.i6_own_floor(partition(history, new_logs=[new_log])))
 
     assert check(below, NewLog(1, 3 * S)) == (0, 0)
     assert check(again, NewLog(1, 3 * S)) == (2, 1)
@@ -130,7 +130,7 @@ def cured(history, *, at):
 
 def quiescence(history, *outages, effective_min_isr=1, **known):
     """Return (checked, violations) of I10."""
-    facts = Facts(outages=outages, effective_min_isr=effective_min_isr, **EVICTED)
+    facts = facts_of(outages=outages, effective_min_isr=effective_min_isr, **EVICTED)
     return counted(replicas.i10_quiescence(partition(*history, facts=facts, **known)))
 
 
@@ -188,7 +188,7 @@ def test_i10_a_leader_may_wait_for_a_controller_that_was():
     """With ZooKeeper, I10 allows the leader's HW more time while a member was unreachable; followers get none."""
 
     def check(history, *outages):
-        facts = Facts(outages=outages, stale_controller_ns=30 * S, **EVICTED)
+        facts = facts_of(outages=outages, stale_controller_ns=30 * S, **EVICTED)
         return counted(replicas.i10_quiescence(partition(*history, facts=facts)))
 
     away = Outage(2, S, 9 * S)
@@ -210,7 +210,7 @@ def test_i10_a_leader_that_was_cut_off_is_judged_by_the_controller():
 
 def test_i10_tells_who_was_behind():
     """I10's evidence has the leader's state, each follower's last sample and the duration."""
-    told = partition(*quiet(9, 10, follower=(5, 9)), facts=Facts(**EVICTED))
+    told = partition(*quiet(9, 10, follower=(5, 9)), **EVICTED)
     found = replicas.i10_quiescence(told)
 
     assert found.violated_ns.tolist() == [10 * S]
@@ -232,7 +232,7 @@ def test_i10_tells_for_whom_the_high_watermark_may_wait(log_end: int, asked_at: 
     """I10's evidence lists replicas outside the ISR whose log ends at the HW, if sampled before the period's end."""
     literal, views = quiet(5, 10, follower=(5, 9))
     outside = sample(3, asked_at * S, 4, log_end)
-    found = replicas.i10_quiescence(partition([*literal, outside], views, facts=Facts(**EVICTED)))
+    found = replicas.i10_quiescence(partition([*literal, outside], views, **EVICTED))
 
     assert found.evidence(0).get("awaited", []) == awaited
     assert found.evidence(0).get("broker_id") == (1 if awaited else None)
@@ -276,7 +276,7 @@ def test_a_short_isr_is_known_since_its_leader_showed_it():
 
     def short(view, effective_min_isr=2):
         of = partition([], [view])
-        return short_isrs(Facts(states, effective_min_isr=effective_min_isr), of.views, of.names)
+        return short_isrs(facts_of(states=states, effective_min_isr=effective_min_isr), of.views, of.names)
 
     assert short(own) == [ShortIsr(1, 3, (1,), 8 * S + MS, 20 * S)]
     assert short(own, effective_min_isr=1) == []

@@ -94,8 +94,8 @@ def held_back(seconds, stable, hw=50, *, since=20, broker_id=1):
 
 def hanging(*samples, sends=(), faults=()):
     """Return the hanging transactions of a partition, with a limit of 30 s."""
-    told = partition(samples, [isr_view(9 * S, 1, 0, [1, 2, 3])], sends=sends)
-    return visibility.hanging_transaction(told, 30 * S, faults)
+    known = {"transaction_limit_ns": 30 * S, "active_faults": faults}
+    return visibility.hanging_transaction(partition(samples, [isr_view(9 * S, 1, 0, [1, 2, 3])], sends=sends, **known))
 
 
 def test_hanging_transaction():

@@ -4,13 +4,13 @@ from dataclasses import replace
 
 import pytest
 
-from evidence.facts import Facts, Fault, Outage, short_of_members
+from evidence.facts import BrokerStop, Outage, short_of_members
 from judge.checks import watermarks
 from judge.checks.invariants import INVARIANTS
 from kafka_files.states import State
 from tests.evidence.folders import MS, S, isr_view
 from tests.evidence.folders import sample as seen
-from tests.evidence.probed import counted, partition
+from tests.evidence.probed import counted, facts_of, partition
 
 
 def state(t_ns, leader, epoch, isr, *, number=0):
@@ -20,7 +20,7 @@ def state(t_ns, leader, epoch, isr, *, number=0):
 
 def facts(*states, **other):
     """Return known facts; without states, broker 1 leads epoch 0 with a full ISR."""
-    return Facts(states=states or (state(0, 1, 0, [1, 2, 3]),), **({"starts": {0: 0, 1: 10}} | other))
+    return facts_of(states=states or (state(0, 1, 0, [1, 2, 3]),), **({"starts": {0: 0, 1: 10}} | other))
 
 
 def test_a_history_with_an_undated_state_holds_at_no_time():
@@ -216,9 +216,9 @@ def stopped(*, leaves_at, growing=True, until=60 * S):
     states = [state(0, 1, 0, [1, 2, 3])]
     if leaves_at is not None:
         states.append(state(leaves_at, 1, 0, [1, 2], number=1))
-    fault = Fault(3, 10 * S, 10 * S, until)
+    fault = BrokerStop(3, 10 * S, 10 * S, until)
     samples = [seen(1, 10 * S + n * 250 * MS, 5, 9 + n * growing) for n in range(29)]
-    return samples, facts(*states, faults=(fault,), max_isr_lag_ns=4 * S)
+    return samples, facts(*states, stops=(fault,), max_isr_lag_ns=4 * S)
 
 
 def test_i23_a_stopped_follower_that_stays():
@@ -312,7 +312,7 @@ def test_an_isr_is_too_small_below_the_smallest_setting():
 def test_without_a_history_little_is_said():
     """Without a controller history only I4 is checked."""
     samples = [seen(1, 1 * S, 6, 9), seen(2, 2 * S, 4, 5), seen(2, 3 * S, 4, 5)]
-    known = Facts()
+    known = facts_of()
 
     assert {name for name in ("I4", "I7", "I9", "I11", "I22", "I23", "I24") if verdict(name, samples, known)[0]} == {
         "I4"

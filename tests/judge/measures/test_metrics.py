@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from evidence.faults import fault_spans
 from history.events import Event
 from history.manifest import Manifest
 from history.metrics import METRICS, RECOVERY, metric_of
@@ -33,7 +34,8 @@ def _measured(**parts: Any) -> dict[tuple[str, str], dict[str, Any]]:
         "recovery": [],
         "delivery": WHOLE,
     }
-    rows = metrics(Measured(**(usual | parts)))
+    known = usual | parts
+    rows = metrics(Measured(faults=fault_spans(known["events"]), **known))
     assert [row for row in rows if metric_of(row["metric"]).of_run == bool(row["phase"])] == []
     return {(row["metric"], row["phase"]): row for row in rows}
 

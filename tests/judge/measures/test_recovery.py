@@ -1,15 +1,19 @@
 """Recovery times count from the injection; times that were not observed are censored."""
 
+from pathlib import Path
+
 import pyarrow as pa
 import pytest
 
 from evidence.columns import Names, Samples, Sends
+from evidence.facts import Span
+from evidence.run import Run
 from evidence.views import isr_changes
 from history.events import Event
+from history.folder import RunFolder
 from history.partition import TopicPartition
 from history.tables import REPLICAS, SENDS
 from judge.measures import recovery
-from judge.measures.recovery import Span
 from tests.evidence.folders import MS, TP, S, isr_view, manifest, sample, sent
 from tests.evidence.probed import partition
 
@@ -46,6 +50,11 @@ def events(*, step="kill", target="broker-1", healed=14, until=20):
     ]
 
 
+def ran(**settings):
+    """Return a run of these events."""
+    return Run(RunFolder(Path()), manifest(), events(**settings), [], {}, {})
+
+
 def state(seconds, leader, epoch, isr, observer="controller"):
     """Return a state of the partition from this second on."""
     where = {**TP, "received_ns": round(seconds * S), "leader": leader, "leader_epoch": epoch}
@@ -54,7 +63,7 @@ def state(seconds, leader, epoch, isr, observer="controller"):
 
 def measured(states, **settings):
     """Return metric → (ms, censored)."""
-    found = recovery.fault_times(manifest(), events(**settings), states)
+    found = recovery.fault_times(ran(**settings), states)
     return {row["metric"]: (row["value_ms"], row["censored"]) for row in found}
 
 
@@ -94,10 +103,10 @@ def test_an_offered_load_counts_from_its_offer_until_the_fault_that_it_met_is_he
         known = [*events(), Event(at_s * S, "", "rate_set", "p", detail={"from_ns": at_s * S + 5})]
         return recovery.load_spans(sorted(known, key=lambda event: event.t_ns))
 
-    assert recovery.load_spans(events()) == [("p", 9 * S, 20 * S)]
-    assert offered(11) == [("p", 11 * S + 5, 13 * S)]
-    assert offered(9.5) == [("p", 9.5 * S + 5, 20 * S)]
-    assert offered(15) == [("p", 15 * S + 5, 20 * S)]
+    assert recovery.load_spans(events()) == [Span("p", 9 * S, 20 * S)]
+    assert offered(11) == [Span("p", 11 * S + 5, 13 * S)]
+    assert offered(9.5) == [Span("p", 9.5 * S + 5, 20 * S)]
+    assert offered(15) == [Span("p", 15 * S + 5, 20 * S)]
 
 
 def test_a_return_that_is_seen_before_its_proof_still_took_its_time():
@@ -190,7 +199,7 @@ def test_the_first_to_show_that_nobody_leads_counts():
 def test_what_leaders_showed_is_an_upper_bound_and_says_so():
     """Times from metadata are marked as upper bounds; times that metadata did not show are unknown, not censored."""
     states = shown((9, *FULL, "2"), (12, *SHRUNK["3"], "2"))
-    found = {row["metric"]: row for row in recovery.fault_times(manifest(), events(target="broker-3"), states)}
+    found = {row["metric"]: row for row in recovery.fault_times(ran(target="broker-3"), states)}
 
     assert {row["source"] for row in found.values()} == {"metadata"}
     assert found["isr_shrink"]["note"].startswith("at most: the controller's history is missing")
@@ -201,7 +210,7 @@ def test_what_leaders_showed_is_an_upper_bound_and_says_so():
 def test_what_the_controller_decided_needs_no_note():
     """Times from the controller's history need no note; what it does not have did not happen."""
     states = [state(9, *FULL), state(12, *SHRUNK["3"])]
-    found = {row["metric"]: row for row in recovery.fault_times(manifest(), events(target="broker-3"), states)}
+    found = {row["metric"]: row for row in recovery.fault_times(ran(target="broker-3"), states)}
 
     assert {row["source"] for row in found.values()} == {"controller"}
     assert (found["isr_shrink"]["value_ms"], found["isr_shrink"]["note"]) == (2000, None)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from evidence.facts import Span
+from evidence.faults import fault_spans
 from history.events import Event
 from judge.measures.steady import unsteady
 
@@ -20,8 +21,8 @@ def test_a_phase_whose_latency_falls_was_not_steady() -> None:
 
 def test_a_fault_or_a_short_phase_is_not_tested() -> None:
     """A phase with a fault, or shorter than 50 s, is not tested."""
-    fault = Event(t_ns=110 * S, wall="", kind="inject", phase="measured")
+    fault = fault_spans([Event(t_ns=110 * S, wall="", kind="inject", phase="measured")])
 
-    assert unsteady([PHASE], [fault], FALLS) == {}
+    assert unsteady([PHASE], fault, FALLS) == {}
     assert unsteady([Span("measured", 100 * S, 149 * S)], [], FALLS) == {}
     assert set(unsteady([Span("measured", 100 * S, 150 * S)], [], FALLS)) == {"measured"}

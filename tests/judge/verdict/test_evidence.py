@@ -11,7 +11,9 @@ import pytest
 from clusters.scenario.steps.catalog import traits_by_step
 from evidence import counts as counted
 from evidence.columns import Names, Polls, Samples, Seeks, Sends
-from evidence.gather import Input, gather
+from evidence.facts import Input
+from evidence.faults import fault_spans
+from evidence.gather import gather
 from evidence.partition import Unreadable
 from evidence.reader import Tables
 from evidence.run import open_folder, producers
@@ -22,7 +24,7 @@ from history.folder import RunFolder
 from history.partition import TopicPartition
 from history.tables import RECORDED
 from judge.checks.premises import Premises
-from judge.run import questions, run_facts
+from judge.run import partition_facts, run_facts
 from judge.verdict import evidence
 from kafka_files.segments import SEGMENTS, read_segment, segment_files
 from tests.evidence.folders import MS, S, clean, event, happened, manifest, sample, truncated
@@ -36,7 +38,7 @@ def count(run):
     read = {name: tables.read(name, WHERE) for name in ("sends", "polls", "seeks", "replicas")}
     columns = (Sends.of(read["sends"], names), Polls.of(read["polls"], names), Seeks.of(read["seeks"], names))
     samples, rows = Samples.of(read["replicas"]), {name: tables.rows(name) for name in ("replicas", "isr")}
-    phases, brokers = evidence.phases(run.events), {broker_id for broker_id, _, _ in evidence.assigned(run.manifest)}
+    phases, brokers = run.phases, {broker_id for broker_id, _, _ in evidence.assigned(run.manifest)}
     captures = [row for file in run.files["offsets"] for row in pq.read_table(file).to_pylist()]
     silent = silences(run.files["replicas"], evidence.watched(run.events), brokers, [])
     return counted.Counts(silences=silent).merge(
@@ -62,8 +64,8 @@ def _logs(run):
 def members(run):
     """Return the brokers of the final ISR whose logs are known to be whole."""
     premises = Premises(run)
-    (question,) = questions(premises)
-    return set(gather(run_facts(premises), question).evidence.members)
+    (facts,) = partition_facts(premises)
+    return set(gather(run_facts(premises), facts).evidence.members)
 
 
 def missing(history, path, spoil=None):
@@ -206,7 +208,7 @@ def test_some_faults_keep_a_broker_from_answering(step, target, mute):
     """Only faults that keep a broker from answering excuse it, and a reassignment counts for its target."""
     told = [happened(at, kind, step=step, target=target) for at, kind in ((1, "inject"), (9, "healed"))]
 
-    assert list(evidence._mute(told, manifest(), "broker-1")) == mute
+    assert list(evidence._mute(fault_spans(told), manifest(), "broker-1")) == mute
 
 
 CUT_OFF = "did not end cleanly: it may have seen less than there was."
@@ -301,12 +303,12 @@ def test_a_fault_must_take_effect_and_heal():
     """A fault needs a verified effect and a verified recovery."""
     bit, gone = of("injected", effect_verified=True), of("healed", 1, recovery_verified=True)
 
-    assert list(evidence._took_no_effect([bit], ["pause"])) == []
-    assert len(list(evidence._took_no_effect([bit], ["pause", "pause"]))) == 1
-    assert len(list(evidence._took_no_effect([of("injected", effect_verified=False)], ["pause"]))) == 2
-    assert list(evidence._not_healed([bit, gone])) == []
-    assert len(list(evidence._not_healed([bit]))) == 1
-    assert len(list(evidence._not_healed([bit, of("healed", 1, recovery_verified=False)]))) == 1
+    assert list(evidence._took_no_effect(fault_spans([bit]), ["pause"])) == []
+    assert len(list(evidence._took_no_effect(fault_spans([bit]), ["pause", "pause"]))) == 1
+    assert len(list(evidence._took_no_effect(fault_spans([of("injected", effect_verified=False)]), ["pause"]))) == 2
+    assert list(evidence._not_healed(fault_spans([bit, gone]))) == []
+    assert len(list(evidence._not_healed(fault_spans([bit])))) == 1
+    assert len(list(evidence._not_healed(fault_spans([bit, of("healed", 1, recovery_verified=False)])))) == 1
 
 
 def test_a_limit_must_hold_something_back():
@@ -317,9 +319,9 @@ def test_a_limit_must_hold_something_back():
         of("healed", recovery_verified=True, held_back=0),
     )
 
-    assert list(evidence._took_no_effect([bit, bound], ["pause"])) == []
-    assert list(evidence._took_no_effect([bit, of("healed", recovery_verified=True)], ["pause"])) == []
-    assert list(evidence._took_no_effect([bit, idle], ["pause"])) == [
+    assert list(evidence._took_no_effect(fault_spans([bit, bound]), ["pause"])) == []
+    assert list(evidence._took_no_effect(fault_spans([bit, of("healed", recovery_verified=True)]), ["pause"])) == []
+    assert list(evidence._took_no_effect(fault_spans([bit, idle]), ["pause"])) == [
         "The fault pause of broker-1 never held anything back."
     ]
 

@@ -6,6 +6,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from evidence.faults import fault_spans
 from evidence.run import open_folder
 from history.tables import RECORDED
 from judge.checks.premises import Premises
@@ -97,7 +98,7 @@ def fault_of_member(step, begun_s, healed_s=None, target="member-1"):
 )
 def test_a_fault_excuses_the_life_of_a_member_in_which_it_began(members, events, excused):
     """A fault excuses the life of a member in which it began, not the next one."""
-    assert ended_by_faults(members, events) == excused
+    assert ended_by_faults(members, fault_spans(events)) == excused
 
 
 def test_a_member_that_dies_after_its_return_from_a_fault_is_missing_evidence(tmp_path):

@@ -5,6 +5,7 @@ from dataclasses import replace
 import pytest
 
 from evidence.counts import Copies
+from evidence.faults import phases
 from history.events import Event
 from history.partition import TopicPartition
 from judge.verdict import notes
@@ -36,14 +37,14 @@ def test_a_clock_that_was_set_is_told():
     wall = [100 * S, 101 * S, 3702 * S, 3703 * S, 104 * S, 105 * S]
     clock = Clock(sorted((at, t * S) for t, at in enumerate(wall)))
 
-    assert [told.split(":")[0] for told in notes.clock_changes(clock, ran)] == [
+    assert [told.split(":")[0] for told in notes.clock_changes(clock, phases(ran))] == [
         "In 'p' the host's clock was set 3,600 s ahead",
         "Outside of the phases the host's clock was set 3,600 s back",
     ]
-    assert notes.clock_changes(Clock(clock.pairs[:3]), ran) == []
+    assert notes.clock_changes(Clock(clock.pairs[:3]), phases(ran)) == []
 
     moved = Clock([(t * S + (400 * MS if t > 1 else 0), t * S) for t in range(4)])
-    assert [told.split(":")[0] for told in notes.clock_changes(moved, ran)] == [
+    assert [told.split(":")[0] for told in notes.clock_changes(moved, phases(ran))] == [
         "In 'p' the host's clock was set 0.4 s ahead"
     ]
 

@@ -13,7 +13,7 @@ from history.partition import TopicPartition
 from judge.checks import cases, invariants
 from judge.checks.account import FATES
 from judge.checks.findings import Findings, Tally
-from judge.checks.invariants import Owed
+from judge.checks.invariants import Required
 from judge.verdict.decided import invariants_decided
 from judge.verdict.summary import Conclusion, verdict_of
 
@@ -45,7 +45,7 @@ def judged(verdict, *, invariants=(), missing=(), excused=(), allowed=None, deli
 def broken(name, severity):
     """Return an invariant with one violation."""
     row = {"invariant": name, "title": "a title", "severity": severity, "verdict": "fail", "reason": "first on t-0"}
-    return row | {"checked": 3, "violations": 1}
+    return row | {"checked": 3, "violations": 1, "first_on": "t-0", "known_bug": ""}
 
 
 def test_a_record_that_nobody_can_read_yet_is_not_accounted_for():
@@ -84,18 +84,20 @@ def test_a_failure_names_a_broken_promise_first():
 
 
 @pytest.mark.parametrize(
-    ("reason", "short"),
+    ("bug", "short"),
     [
-        ("first violation on orders-0: broker 2, ISR [1, 2]", "first violation on orders-0"),
+        ("", "first violation on t-0"),
         (
-            "first violation on orders-0: broker 2. This is KAFKA-1 (words: some), as line 3 shows",
-            "first violation on orders-0. This is KAFKA-1 (words: some), as line 3 shows",
+            "STALE-HW",
+            "first violation on t-0. This is STALE-HW (a follower that has truncated its log learns the high watermark "
+            "only with the next record; from 3.4.1 on)",
         ),
     ],
 )
-def test_the_first_sentence_of_a_failure_is_short(reason: str, short: str) -> None:
+def test_the_first_sentence_of_a_failure_is_short(bug: str, short: str) -> None:
     """A failure's first sentence is short: the place and the known bug; observations are in the reasons."""
-    row = broken("I7", "S1") | {"reason": reason}
+    reason = "first violation on t-0: broker 2, ISR [1, 2]"
+    row = broken("I7", "S1") | {"reason": reason, "known_bug": bug}
     found = judged("fail", invariants=[row])
 
     assert found["sentence"] == f"A guarantee was violated: I7 (a title) does not hold: 1 of 3 checks, {short}."
@@ -107,13 +109,15 @@ def test_a_timed_invariant_that_failed_is_worth_a_look():
     assert judged("pass", invariants=[broken("I23", "S2")])["sentence"].endswith("no guarantee violated: I23.")
 
 
-@pytest.mark.parametrize("name", [name for name, of in invariants.INVARIANTS.items() if of.owed is not Owed.NEVER])
+@pytest.mark.parametrize(
+    "name", [name for name, of in invariants.INVARIANTS.items() if of.required is not Required.NEVER]
+)
 def test_an_invariant_that_checked_nothing_makes_the_verdict_unknown(name):
     """A required invariant without checks makes the verdict unknown; one good check makes it a pass."""
 
     def concluded(tallied):
         found = Findings(tallies={name: tallied}, unchecked=set() if tallied.checked else {name})
-        told = invariants.verdict(TopicPartition("orders", 0), name, found, Gaps([]), owes_history=True)
+        told = invariants.verdict(TopicPartition("orders", 0), name, found, Gaps([]), requires_history=True)
         rows = [invariants.row(name, [told])]
         _, lacking = invariants_decided(rows)
         missing = [lacking] if lacking else []

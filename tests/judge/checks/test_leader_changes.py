@@ -6,16 +6,14 @@ import numpy as np
 import pytest
 
 from evidence.columns import NULL
-from evidence.facts import FOREVER_NS, Facts, Fault, LostCopy
-from evidence.gather import LOST_COPY, NEW_LEADER, UNCLEAN_LEADER, Permission
-from evidence.partition import Replica
+from evidence.facts import FOREVER_NS, BrokerStop, Cause, LostCopy, Permission, Replica
 from evidence.views import changes
 from judge.checks.causes import brought_about
 from judge.checks.findings import Cases, Findings
-from judge.checks.takeovers import holes, is_unclean, is_whole, takeovers
+from judge.checks.leader_changes import history_gaps, is_unclean, is_whole, possible_losses
 from kafka_files.states import State
 from tests.evidence.folders import MS, S, isr_view, sample, sent
-from tests.evidence.probed import partition
+from tests.evidence.probed import facts_of, partition
 
 
 def state(number, seconds, leader, epoch, isr=(1, 2, 3), **other):
@@ -40,7 +38,7 @@ def evidence(states=KILLED, epochs=EPOCHS, known=KNOWN, sends=(), samples=(), **
     """
     views = [isr_view(s * S, 2, epoch, [1, 2, 3], observer=name) for name, s, epoch in known]
     replicas = (Replica(states[-1].leader, [], epochs),) if states else ()
-    told = Facts(states=states, **facts)
+    told = facts_of(states=states, **facts)
     of = partition(samples, views, sends=sends, facts=told, replicas=replicas, epoch_starts=dict(epochs))
     return replace(of, changes=changes(states, of.views, of.names))
 
@@ -81,7 +79,9 @@ def test_an_election_is_unclean_from_outside_isr_and_elr_or_as_kraft_marks_it(be
 
 def told(of):
     """Return (least offset, time since, brokers, unclean) of each leader change."""
-    return [(e.from_offset, e.since_ns, dict(e.takers), UNCLEAN_LEADER in e.causes) for e in takeovers(of)]
+    return [
+        (e.from_offset, e.since_ns, dict(e.acceptors), Cause.UNCLEAN_LEADER in e.causes) for e in possible_losses(of)
+    ]
 
 
 def test_a_leader_change_takes_from_its_epochs_start_until_the_former_leader_knows():
@@ -145,7 +145,7 @@ LATER = [*KILLED, state(5, 50, 3, 3, (3,))]  # two states are missing before the
 )
 def test_every_part_that_a_history_lacks_is_named(states, epochs, lacks):
     """A history lists its gaps: before the first state, between states, after the last, and missing dates."""
-    assert [hole.why for hole in holes(evidence(states, epochs))] == [
+    assert [hole.why for hole in history_gaps(evidence(states, epochs))] == [
         f"the controller's history of orders-0 {what}" for what in lacks
     ]
 
@@ -153,7 +153,7 @@ def test_every_part_that_a_history_lacks_is_named(states, epochs, lacks):
 KNOWN_BY_ALL = [*KNOWN, ("3", 21, 1)]
 
 
-def ruled(states, anomaly, cause=NEW_LEADER, *, known=KNOWN, epochs=EPOCHS, shown_ns=None, **facts):
+def ruled(states, anomaly, cause=Cause.NEW_LEADER, *, known=KNOWN, epochs=EPOCHS, shown_ns=None, **facts):
     """Return the records for which the anomaly is permitted, and those for which it is undecided.
 
     Records 0 and 1 are at 29 and 30 before broker 2 led, 2 at 40 after it; 3 and 4 have no offset.
@@ -162,7 +162,7 @@ def ruled(states, anomaly, cause=NEW_LEADER, *, known=KNOWN, epochs=EPOCHS, show
     sends = [sent(n, offset=offset, at_ns=s * S, acks="1") for n, (offset, s) in enumerate(times)]
     of = evidence(states, epochs, known, sends, **facts)
     cases = Cases(anomaly, of.sends.value, lambda place: {"offset": None}, shown_ns=shown_ns)
-    findings, found = Findings(), takeovers(of)
+    findings, found = Findings(), possible_losses(of)
     permissions = {"load-1": {anomaly: [Permission("because", cause)]}}
     findings.add_cases(of.where, cases, of.names, permissions, lambda *case: brought_about(of, found, *case))
 
@@ -209,27 +209,27 @@ def test_what_a_history_does_not_tell_to_the_end_is_open():
 
 def test_a_broker_that_was_killed_takes_no_more_records():
     """A killed former leader removes no record that was sent after its end, until it returns."""
-    dead = [Fault(1, 19 * S, 20 * S, FOREVER_NS)]
-    assert permitted(KILLED, "lost_write", known=[], faults=dead) == [1, 3]
-    assert permitted(KILLED, "lost_write", known=[], faults=[Fault(1, 19 * S, 20 * S, 30 * S)]) == [1, 2, 3, 4]
-    assert permitted(KILLED, "lost_write", known=[], faults=[Fault(1, 35 * S, 35 * S + 2 * MS, FOREVER_NS)]) == [
+    dead = [BrokerStop(1, 19 * S, 20 * S, FOREVER_NS)]
+    assert permitted(KILLED, "lost_write", known=[], stops=dead) == [1, 3]
+    assert permitted(KILLED, "lost_write", known=[], stops=[BrokerStop(1, 19 * S, 20 * S, 30 * S)]) == [1, 2, 3, 4]
+    assert permitted(KILLED, "lost_write", known=[], stops=[BrokerStop(1, 35 * S, 35 * S + 2 * MS, FOREVER_NS)]) == [
         1,
         2,
         3,
         4,
     ]
-    assert permitted(KILLED, "lost_write", known=[], faults=[Fault(3, 19 * S, 20 * S, FOREVER_NS)]) == [1, 2, 3, 4]
+    assert permitted(KILLED, "lost_write", known=[], stops=[BrokerStop(3, 19 * S, 20 * S, FOREVER_NS)]) == [1, 2, 3, 4]
 
 
 def test_a_leader_whose_process_ended_takes_nothing_that_was_sent_later():
     """A former leader whose process ended removes nothing sent later; a pause does not end its process."""
-    ended = Fault(1, 19 * S, 20 * S, 22 * S, ended=True)
+    ended = BrokerStop(1, 19 * S, 20 * S, 22 * S, ended=True)
 
-    assert told(evidence(known=[], faults=[ended])) == [(30, NULL, {1: 20 * S}, False)]
-    assert told(evidence(known=[], faults=[ended._replace(ended=False)])) == [(30, NULL, {1: FOREVER_NS}, False)]
-    assert told(evidence(known=[], faults=[ended._replace(broker_id=2)])) == [(30, NULL, {1: FOREVER_NS}, False)]
+    assert told(evidence(known=[], stops=[ended])) == [(30, NULL, {1: 20 * S}, False)]
+    assert told(evidence(known=[], stops=[ended._replace(ended=False)])) == [(30, NULL, {1: FOREVER_NS}, False)]
+    assert told(evidence(known=[], stops=[ended._replace(broker_id=2)])) == [(30, NULL, {1: FOREVER_NS}, False)]
     led_later = [KILLED[0]._replace(t_ns=20 * S), KILLED[1]._replace(t_ns=24 * S)]
-    assert told(evidence(led_later, known=[], faults=[ended])) == [(30, NULL, {1: FOREVER_NS}, False)]
+    assert told(evidence(led_later, known=[], stops=[ended])) == [(30, NULL, {1: FOREVER_NS}, False)]
 
 
 def test_a_former_leader_takes_nothing_once_it_knows_of_any_later_epoch():
@@ -248,9 +248,9 @@ def test_a_former_leader_takes_nothing_once_it_knows_of_any_later_epoch():
 def test_a_disk_that_lost_the_only_copy_excuses_what_was_sent_before(anomaly):
     """A lost last copy permits losses of records sent before it, above the cut; if unknown, they are undecided."""
     lost = LostCopy(20 * S, 30)
-    assert permitted(KILLED, anomaly, LOST_COPY, lost_copies=[lost]) == [1, 3]
-    assert permitted(KILLED, anomaly, LOST_COPY) == []
-    assert ruled(KILLED, anomaly, LOST_COPY, lost_copies=[lost._replace(unknown="untold")]) == ([], [1, 3])
+    assert permitted(KILLED, anomaly, Cause.LOST_COPY, lost_copies=[lost]) == [1, 3]
+    assert permitted(KILLED, anomaly, Cause.LOST_COPY) == []
+    assert ruled(KILLED, anomaly, Cause.LOST_COPY, lost_copies=[lost._replace(unknown="untold")]) == ([], [1, 3])
 
 
 @pytest.mark.parametrize("anomaly", ["realtime_order_violation", "nonmonotonic_send"])
@@ -262,18 +262,18 @@ def test_a_record_stands_in_the_place_of_one_that_is_gone_after_a_leader_change(
 
 def test_an_unclean_election_takes_records_only_where_one_took_place():
     """Unclean elections permit anomalies only if one took place."""
-    assert permitted(UNCLEAN, "lost_write", UNCLEAN_LEADER) == [1, 3]
-    assert permitted(UNCLEAN, "nonrepeatable_read", UNCLEAN_LEADER) == [1, 2, 3, 4]
-    assert permitted(UNCLEAN, "aborted_read", UNCLEAN_LEADER) == [0, 1, 3]
+    assert permitted(UNCLEAN, "lost_write", Cause.UNCLEAN_LEADER) == [1, 3]
+    assert permitted(UNCLEAN, "nonrepeatable_read", Cause.UNCLEAN_LEADER) == [1, 2, 3, 4]
+    assert permitted(UNCLEAN, "aborted_read", Cause.UNCLEAN_LEADER) == [0, 1, 3]
     for anomaly in ("lost_write", "nonrepeatable_read", "nonmonotonic_send", "aborted_read"):
-        assert permitted(KILLED, anomaly, UNCLEAN_LEADER) == []
+        assert permitted(KILLED, anomaly, Cause.UNCLEAN_LEADER) == []
 
 
 @pytest.mark.parametrize("anomaly", ["nonmonotonic_poll", "poll_skip"])
 def test_a_consumer_goes_back_after_an_unclean_election_and_not_before(anomaly):
     """A consumer may step back from 1 s before an unclean election on."""
     shown_ns = np.array([18, 18, 18, 19, 40]) * S
-    assert permitted(UNCLEAN, anomaly, UNCLEAN_LEADER, shown_ns=shown_ns) == [3, 4]
+    assert permitted(UNCLEAN, anomaly, Cause.UNCLEAN_LEADER, shown_ns=shown_ns) == [3, 4]
 
 
 def test_a_second_reason_holds_where_the_first_does_not():
@@ -281,8 +281,12 @@ def test_a_second_reason_holds_where_the_first_does_not():
     lost = [LostCopy(20 * S)]
     of = evidence(FOLLOWER_KILLED, EPOCHS[:1], (), sends=[sent(0, offset=9)], lost_copies=lost)
     findings, cases = Findings(), Cases("lost_write", of.sends.value, lambda place: {"offset": 9})
-    both = {"load-1": {"lost_write": [Permission("a new leader", NEW_LEADER), Permission("a lost disk", LOST_COPY)]}}
-    findings.add_cases(of.where, cases, of.names, both, lambda *case: brought_about(of, takeovers(of), *case))
+    both = {
+        "load-1": {
+            "lost_write": [Permission("a new leader", Cause.NEW_LEADER), Permission("a lost disk", Cause.LOST_COPY)]
+        }
+    }
+    findings.add_cases(of.where, cases, of.names, both, lambda *case: brought_about(of, possible_losses(of), *case))
 
     assert [kind.allowed_why for kind in findings.counts] == ["a lost disk"]
 
@@ -292,5 +296,5 @@ def test_a_case_of_a_record_that_nobody_sent_has_no_place_and_no_time():
     of, foreign = evidence(), np.array([-1])
     cases = Cases("inconsistent_offset", foreign, lambda place: {"offset": None})
 
-    assert brought_about(of, takeovers(of), cases, NEW_LEADER).brought.tolist() == [True]
-    assert brought_about(of, [], cases, NEW_LEADER).brought.tolist() == [False]
+    assert brought_about(of, possible_losses(of), cases, Cause.NEW_LEADER).brought.tolist() == [True]
+    assert brought_about(of, [], cases, Cause.NEW_LEADER).brought.tolist() == [False]
