@@ -5,9 +5,9 @@ from __future__ import annotations
 import sys
 from collections.abc import Mapping
 from pathlib import Path
+from typing import get_args
 
-from claims import answer as answered
-from claims.answer import decisive, unseen
+from claims import answer as recorded
 from claims.recording import Recording, open_recording
 from claims.table import CLAIMS, EXPERIMENTS, WALKTHROUGHS, Claim
 from history.errors import BadInput
@@ -15,30 +15,35 @@ from history.remote import check_reachable, path_of
 from history.results.claims import Answer, Evidence
 
 
-def answer(claim: Claim, recordings: Mapping[str, Recording]) -> tuple[answered.Answer, str]:
+def answer(claim: Claim, recordings: Mapping[str, Recording]) -> tuple[recorded.Answer, str]:
     """Return the decisive answer and its experiment."""
-    if claim.ask is None:
-        return unseen(claim.unobservable), ""
-    given = {name: claim.ask(recordings[name]) for name in claim.experiments if name in recordings}
-    if not given:
-        return unseen(f"No run of {' or '.join(claim.experiments)} was recorded."), ""
-    best = decisive(list(given.values()))
-    return best, next(name for name, each in given.items() if each is best)
+    if claim.query is None:
+        return recorded.Answer("not observable", claim.unobservable), ""
+    names = [name for name in claim.query.experiments if name in recordings]
+    if not names:
+        return recorded.Answer("not observable", f"No run of {' or '.join(claim.query.experiments)} was recorded."), ""
+    given = [recorded.answer_of(claim.query.cases(recordings[name]), claim.shows, claim.refutes) for name in names]
+    return min(zip(given, names, strict=True), key=lambda each: get_args(recorded.Verdict).index(each[0].verdict))
 
 
 def answers(recordings: Mapping[str, Recording]) -> dict[str, Answer]:
     """Return every claim's answer and its run."""
-    found = {}
-    for name, claim in CLAIMS.items():
-        best, experiment = answer(claim, recordings)
-        found[name] = Answer(
-            verdict=best.verdict,
-            sentence=best.sentence,
-            experiment=experiment,
-            run_id=recordings[experiment].run_id if experiment else "",
-            evidence=[Evidence(**row._asdict()) for row in best.evidence],
-        )
-    return found
+    return {name: _result(recordings, *answer(claim, recordings)) for name, claim in CLAIMS.items()}
+
+
+def _result(recordings: Mapping[str, Recording], of: recorded.Answer, experiment: str) -> Answer:
+    manifest = recordings[experiment].run.manifest if experiment else None
+    run_id, started_ns = (manifest.run_id, manifest.started_ns) if manifest else ("", 0)
+    at_s = [None if row.t_ns is None else round((row.t_ns - started_ns) / 1e9, 3) for row in of.evidence]
+    return Answer(
+        verdict=of.verdict,
+        sentence=of.sentence,
+        experiment=experiment,
+        run_id=run_id,
+        evidence=[
+            Evidence(source=row.source, at_s=at, text=row.text) for row, at in zip(of.evidence, at_s, strict=True)
+        ],
+    )
 
 
 def read_runs(runs: Mapping[str, Path]) -> dict[str, Recording]:

@@ -1,77 +1,62 @@
-"""Claims about defaults, the controller, and the brokers that accept records."""
+"""Claims about defaults, the controller, and writes."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
-from claims.answer import Answer, Evidence, refuted, shown, unseen
-from claims.isr import default_is
+from claims.answer import Case, decided, happened, logged, sent
 from claims.recording import Recording
+from claims.rest import lines, state_at
 from history.events import Event
 from history.partition import TopicPartition
-from history.words import counted
 
 
-def default_factor_is_1(recording: Recording) -> Answer:
-    """Answer C28."""
-    return default_is(recording, "default.replication.factor", "1")
+def default_is(setting: str, claimed: str, recording: Recording) -> Iterator[Case]:
+    """Answer C28 and C31."""
+    for event, value in defaults(recording, setting):
+        yield Case(value == claimed, [happened(event, f"{setting}: {value} by default")])
 
 
-def only_leaders_take_records(recording: Recording) -> Answer:
+def defaults(recording: Recording, setting: str) -> Iterator[tuple[Event, str]]:
+    """Yield brokers' reports of a setting's default, and the value."""
+    for event in recording.described:
+        named = event.detail["settings"]["broker"].get(setting, {})
+        if "default" in named:
+            yield event, named["default"]
+
+
+def only_leaders_take_records(recording: Recording) -> Iterator[Case]:
     """Answer C29."""
-    if taken := next(_taken(recording), None):
-        return refuted("A broker that does not lead acknowledged records.", taken)
-    refused = []
-    for send in recording.sends:
-        where = send["topic"], send["partition"]
-        if send["error"] == "NOT_LEADER_OR_FOLLOWER" and where in recording.states:
-            refused.append(send)
-    if not refused:
-        return unseen("Nobody sent a record to a follower.")
-    pulled = [remote for remote in recording.remotes if remote.leo > 0]
-    return shown(
-        f"Followers refused {counted(len(refused), 'record')} sent to them; "
-        f"leaders noted {len(pulled):,} of their fetches.",
-        [*(recording.sent(send) for send in refused[:2]), *(recording.noted(remote) for remote in pulled[:2])],
-    )
+    yield from _taken(recording)
+    for of in recording.all:
+        fetched = [line for line in lines(of, "leo_recorded") if line["log_end_offset"] > 0]
+        for row, code in enumerate(of.sends.error.tolist()):
+            if code >= 0 and of.names.listed[code] == "NOT_LEADER_OR_FOLLOWER":
+                yield Case(True, [sent(of, row), *logged(*fetched[:2])])
 
 
-def _taken(recording: Recording) -> Iterator[list[Evidence]]:
-    asked: Event | None = None
-    for event in recording.events:
-        if event.kind != "step":
-            continue
+def _taken(recording: Recording) -> Iterator[Case]:
+    write: Event | None = None
+    for event in (event for event in recording.run.events if event.kind == "step"):
         if event.step == "write":
-            asked = event
-        elif event.step == "written" and asked and event.detail["acked"] and not asked.detail["background"]:
-            where = TopicPartition.of(asked.detail)
-            states = [state for at_ns in (asked.t_ns, event.t_ns) if (state := recording.state_at(where, at_ns))]
+            write = event
+        elif event.step == "written" and write and event.detail["acked"] and not write.detail["background"]:
+            of = recording.partitions.get(TopicPartition.of(write.detail))
+            states = [state for t_ns in (write.t_ns, event.t_ns) if of and (state := state_at(of, t_ns))]
             if states and event.target not in {f"broker-{state.leader}" for state in states}:
-                text = f"{event.detail['acked']} records for {where} acknowledged by {event.target}"
-                yield [recording.happened(event, text), *(recording.decided(state) for state in states[-1:])]
+                text = f"{event.detail['acked']} records acknowledged by {event.target}"
+                yield Case(False, [happened(event, text), *decided(states[-1])])
 
 
-def controller_depends_on_zookeeper(recording: Recording) -> Answer:
+def controller_depends_on_zookeeper(recording: Recording) -> Iterator[Case]:
     """Answer C32."""
-    sources = {state.source for history in recording.states.values() for state in history}
-    states = [state for history in recording.states.values() for state in history]
-    evidence = [
-        Evidence("manifest.json", None, f"nodes: {', '.join(recording.roles)}"),
-        *(recording.decided(s) for s in states[:2]),
-    ]
-    if sources == {"znode"}:
-        return shown("Leaders and ISR are in ZooKeeper's znodes, and a broker is the controller.", evidence)
-    if sources == {"metadata_log"} and "zookeeper" not in recording.roles:
-        return refuted("There is no ZooKeeper: leaders and ISR are in the controllers' metadata log.", evidence)
-    return unseen("The controller's history is missing.")
+    zookeeper = any(node.role == "zookeeper" for node in recording.run.manifest.nodes)
+    for state in (of.dated[0] for of in recording.all):
+        if (state.source == "znode") is zookeeper:
+            yield Case(zookeeper, decided(state))
 
 
-def kraft_exists(recording: Recording) -> Answer:
+def kraft_exists(recording: Recording) -> Iterator[Case]:
     """Answer C33."""
-    states = [s for history in recording.states.values() for s in history if s.source == "metadata_log"]
-    if not states:
-        return unseen("These runs use ZooKeeper; KRaft needs separate runs.")
-    return shown(
-        f"It ran here, and its log holds {len(states)} states of partitions.",
-        [recording.decided(s) for s in states[:2]],
-    )
+    states = (of.dated[0] for of in recording.all)
+    return (Case(True, decided(state)) for state in states if state.source == "metadata_log")

@@ -2,239 +2,130 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
-from typing import NamedTuple
 
-from claims.answer import Answer, Evidence, refuted, shown, unseen
-from claims.isr import default_of
-from claims.moments import SILENCE_NS, at_rest
-from claims.recording import SECOND_NS, Recording, Sample
-from history.partition import TopicPartition
-from history.words import counted
+import numpy as np
+
+from claims.answer import Case, Evidence, happened, saw
+from claims.cluster import defaults
+from claims.recording import Recording
+from claims.rest import SILENCE_NS, at_rest, first, led, rows_of
+from evidence.partition import PartitionEvidence
 from kafka_files.indexes import Segment, by_offset, by_time, segments_of
 
 GIB = 1 << 30
 APART_NS = 600_000_000
-NO_FILES = "No replica's files were collected."
+EVERY = 97  # a batch to look up
 _CLAIMED = {".log", ".index", ".timeindex"}
 
 
-def _folders(recording: Recording) -> Iterator[tuple[int, TopicPartition, Path]]:
-    for where in recording.states:
-        for broker, data in recording.data.items():
-            folder = data / f"{where}"
-            if folder.is_dir():
-                yield broker, where, folder
+def _folders(of: PartitionEvidence) -> dict[int, Path]:
+    """Return each broker's folder."""
+    return {replica.broker_id: replica.segments[0].parent for replica in of.replicas}
 
 
-def _file(recording: Recording, broker: int, file: Path, text: str) -> Evidence:
-    inside = file.relative_to(recording.data[broker])
-    return Evidence(f"brokers/broker-{broker}/data/{inside}", None, text)
+def _file(of: PartitionEvidence, broker: int, file: str, text: str) -> Evidence:
+    return Evidence(f"brokers/broker-{broker}/data/{of.where}/{file}", None, text)
 
 
-def segments_roll_at_1_gib(recording: Recording) -> Answer:
+def segments_roll_at_1_gib(recording: Recording) -> Iterator[Case]:
     """Answer C41."""
-    told = default_of(recording, "log.segment.bytes")
-    if told is None:
-        return unseen("The run has no query of a broker's settings.")
-    event, value = told
-    if value != str(GIB):
-        return refuted(
-            f"The default is {value} bytes.", [recording.happened(event, f"log.segment.bytes: {value} by default")]
-        )
-    limit = int(event.detail["settings"]["topic"].get("segment.bytes", {}).get("topic", value))
-    rolled = []
-    for broker, where, folder in _folders(recording):
-        files = sorted(folder.glob("*.log"))
-        if where.topic == event.target and len(files) > 1:
-            rolled.append((broker, files[0]))
-    evidence = [recording.happened(event, f"log.segment.bytes: {value} by default")]
-    evidence += [_file(recording, broker, file, f"{file.stat().st_size:,} bytes, rolled") for broker, file in rolled]
-    if any(file.stat().st_size > limit for _, file in rolled):
-        return refuted(f"A segment grew beyond {limit:,} bytes.", evidence)
-    how = (
-        f"; with segment.bytes={limit:,} {counted(len(rolled), 'replica')} rolled a segment below that size"
-        if rolled
-        else ""
-    )
-    return shown(f"The default is {int(value):,} bytes{how}.", evidence)
+    for event, value in defaults(recording, "log.segment.bytes"):
+        yield Case(value == str(GIB), [happened(event, f"log.segment.bytes: {value} by default")])
+        limit = int(event.detail["settings"]["topic"].get("segment.bytes", {}).get("topic", value))
+        for of in (of for of in recording.all if of.where.topic == event.target):
+            for broker, folder in _folders(of).items():
+                for file in sorted(folder.glob("*.log"))[:-1]:
+                    size = file.stat().st_size
+                    text = f"{size:,} bytes, rolled; segment.bytes={limit:,}"
+                    yield Case(size <= limit, [_file(of, broker, file.name, text)])
 
 
-class Checked(NamedTuple):
-    """Index look-ups compared with a scan of the whole segment."""
-
-    offsets: int
-    times: int
-    read: int  # batches that the look-ups by offset read
-    wrong: str
-
-
-def check_indexes(segment: Segment) -> Checked:
-    """Look up every 97th offset and its time, and compare with a scan."""
-    every = segment.batches
-    offsets = times = read = 0
-    largest = 0
-    firsts: list[tuple[int, int]] = []  # (largest time so far, batch number)
-    for number, batch in enumerate(every):
-        if batch.largest_ms > largest:
-            largest = batch.largest_ms
-            firsts.append((largest, number))
-    for number in range(0, len(every), 97):
-        wanted = every[number]
-        found = by_offset(segment, wanted.last)
-        offsets, read = offsets + 1, read + found.read
-        if found.found != wanted:
-            return Checked(offsets, times, read, f"offset {wanted.last} was looked for and {found.found} found")
-        first = next(every[n] for time, n in firsts if time >= wanted.largest_ms)
-        by = by_time(segment, wanted.largest_ms)
-        times += 1
-        if by.found != first:
-            return Checked(offsets, times, read, f"time {wanted.largest_ms} was looked for and {by.found} found")
-    return Checked(offsets, times, read, "")
-
-
-def files_are_log_index_timeindex(recording: Recording) -> Answer:
+def files_are_log_index_timeindex(recording: Recording) -> Iterator[Case]:
     """Answer C42."""
-    kinds: Counter[str] = Counter()
-    offsets = times = read = 0
-    evidence: list[Evidence] = []
-    for broker, _, folder in _folders(recording):
-        kinds.update({file.suffix or file.name for file in folder.iterdir()})
-        for segment in segments_of(folder):
-            checked = check_indexes(segment)
-            if checked.wrong:
-                return refuted(
-                    f"An index led elsewhere: {checked.wrong}.", [_file(recording, broker, segment.file, checked.wrong)]
-                )
-            offsets, times, read = offsets + checked.offsets, times + checked.times, read + checked.read
-            if segment.offsets and len(evidence) < 3:
+    for of in recording.all:
+        for broker, folder in _folders(of).items():
+            missing = _CLAIMED - {file.suffix for file in folder.iterdir()}
+            yield Case(not missing, [_file(of, broker, "", f"missing: {', '.join(sorted(missing)) or 'none'}")])
+            for segment in segments_of(folder):
                 text = f"{segment.size:,} bytes, {len(segment.offsets)} offset and {len(segment.times)} time entries"
-                evidence.append(_file(recording, broker, segment.file, text))
-    if not kinds:
-        return unseen(NO_FILES)
-    if missing := _CLAIMED - kinds.keys():
-        return refuted(f"No replica has {', '.join(sorted(missing))}.")
-    answered, wrong = _look_ups(recording)
-    if wrong:
-        return refuted("A leader's look-up differs from its segments.", [wrong])
-    more = ", ".join(sorted(kinds.keys() - _CLAIMED))
-    return shown(
-        f"All three are there, and {more}. {offsets:,} look-ups by offset and {times:,} by time through the sparse "
-        f"indexes found the batch that a scan finds, after {read / max(offsets, 1):.1f} batches on average; so did "
-        f"{answered} answers of leaders.",
-        evidence,
-    )
+                yield Case(leads_to_batches(segment), [_file(of, broker, segment.file.name, text)])
+    yield from _look_ups(recording)
 
 
-def _look_ups(recording: Recording) -> tuple[int, Evidence | None]:
-    answered = 0
-    for event in recording.described():
-        for asked in event.detail["look_ups"]:
-            data = recording.data.get(asked["broker"])
-            folder = data / f"{event.target}-{asked['partition']}" if data else None
-            batches = [b for s in segments_of(folder) for b in s.batches] if folder and folder.is_dir() else []
-            if not batches or asked["offset"] < batches[0].first:
-                continue  # deleted since
-            holds = next((b for b in batches if b.last >= asked["offset"]), None)
-            reached = next((b for b in batches if b.largest_ms >= asked["timestamp_ms"]), None)
-            answered += 1
-            if not (
-                holds
-                and reached
-                and asked["batch"] == holds.first
-                and reached.first <= asked["at_timestamp"] <= reached.last
-            ):
-                return answered, recording.happened(event, f"{asked} against {holds} and {reached}")
-    return answered, None
+def leads_to_batches(segment: Segment) -> bool:
+    """Return whether look-ups of every 97th batch find what a scan finds."""
+    largest_ms = np.maximum.accumulate([batch.largest_ms for batch in segment.batches])
+    for wanted in segment.batches[::EVERY]:
+        reached = segment.batches[int(np.searchsorted(largest_ms, wanted.largest_ms))]
+        if by_offset(segment, wanted.last).found != wanted or by_time(segment, wanted.largest_ms).found != reached:
+            return False
+    return True
 
 
-def log_start_moves(recording: Recording) -> Answer:
+def _look_ups(recording: Recording) -> Iterator[Case]:
+    folders = {(*of.where, broker): folder for of in recording.all for broker, folder in _folders(of).items()}
+    for event in recording.described:
+        for look_up in event.detail["look_ups"]:
+            folder = folders.get((event.target, look_up["partition"], look_up["broker"]))
+            batches = [batch for segment in segments_of(folder) for batch in segment.batches] if folder else []
+            holds = next((batch for batch in batches if batch.last >= look_up["offset"]), None)
+            reached = next((batch for batch in batches if batch.largest_ms >= look_up["timestamp_ms"]), None)
+            if batches and look_up["offset"] >= batches[0].first:
+                at_offset = holds is not None and look_up["batch"] == holds.first
+                at_time = reached is not None and reached.first <= look_up["at_timestamp"] <= reached.last
+                yield Case(at_offset and at_time, [happened(event, str(look_up))])
+
+
+def log_start_moves(recording: Recording) -> Iterator[Case]:
     """Answer C43."""
-    begun = [samples[0] for samples in recording.samples.values() if samples]
-    if any(sample.log_start for sample in begun):
-        where = next(w for w, samples in recording.samples.items() if samples and samples[0].log_start)
-        return refuted("A log did not start at 0.", [recording.saw(where, recording.samples[where][0])])
-    for where in recording.states:
-        lead = recording.lead(where)
-        moved = next((s for s in lead if s.log_start > 0), None)
-        if moved:
-            note = f", log start {moved.log_start}"
-            return shown(
-                f"All {len(begun)} partitions began at 0; one was moved to {lead[-1].log_start}.",
-                [recording.saw(where, lead[0], ", log start 0"), recording.saw(where, moved, note)],
-            )
-    return unseen("Neither DeleteRecords nor retention moved a log start.")
+    for of in (of for of in recording.all if len(of.samples)):
+        start, rows = of.samples.answered.log_start, led(of)
+        moved = first(rows, start[rows] > 0)
+        if start[0]:
+            yield Case(False, [_began(of, 0)])
+        elif moved is not None:
+            yield Case(True, [_began(of, 0), _began(of, moved)])
 
 
-def log_starts_are_equal(recording: Recording) -> Answer:
+def _began(of: PartitionEvidence, row: int) -> Evidence:
+    return saw(of, row, f", log start {of.samples.answered.log_start[row]}")
+
+
+def log_starts_are_equal(recording: Recording) -> Iterator[Case]:
     """Answer C44."""
-    for where, lead, follower, for_ns in _apart(recording):
-        return refuted(
-            f"For {for_ns / SECOND_NS:.1f} s or longer a follower's log began at {follower.log_start} and its leader's "
-            f"at {lead.log_start}: answers report a move, and a follower evaluates retention by itself.",
-            [_began(recording, where, lead), _began(recording, where, follower)],
-        )
-    moved = [m for m in at_rest(recording) if m.leader.log_start and m.followers]
-    if not moved:
-        return unseen("Neither DeleteRecords nor retention moved a log start.")
-    last = moved[-1]
-    return shown(
-        f"{counted(len(moved), 'time')} at rest, once it had been moved.",
-        [_began(recording, last.where, sample) for sample in last.live.values()],
-    )
+    for of in recording.all:
+        yield from (Case(False, [_began(of, row) for row in rows]) for rows in _apart(of))
+    for rest in at_rest(recording):
+        start = rest.seen.log_start
+        if start[rest.row] and rest.followers and all(start[row] == start[rest.row] for row in rest.followers):
+            yield Case(True, [_began(rest.of, row) for row in rest.live.values()])
 
 
-def _began(recording: Recording, where: TopicPartition, sample: Sample) -> Evidence:
-    return recording.saw(where, sample, f", log start {sample.log_start}")
+def _apart(of: PartitionEvidence) -> Iterator[tuple[int, int]]:
+    """Yield the leader's and a follower's rows after their log starts differed for long."""
+    seen, lead = of.samples.answered, led(of)
+    for broker in seen.rows_of_broker.keys() - set(seen.broker[lead].tolist()) if lead.size else ():
+        own = rows_of(of, broker)
+        rows = np.sort(np.concatenate([lead, own]))
+        rows = rows[rows >= max(lead[0], own[0])]
+        leads = lead[np.searchsorted(lead, rows, side="right") - 1]
+        follows = own[np.searchsorted(own, rows, side="right") - 1]
+        near = np.abs(seen.received_ns[leads] - seen.received_ns[follows]) <= SILENCE_NS
+        differ = near & (seen.log_start[leads] != seen.log_start[follows])
+        place = np.arange(rows.size)
+        since = np.maximum.accumulate(np.where(differ, -1, place)) + 1  # where they began to differ
+        apart_ns = seen.received_ns[rows] - seen.received_ns[rows[np.minimum(since, place)]]
+        if (at := first(place, apart_ns > APART_NS)) is not None:
+            yield int(leads[at]), int(follows[at])
 
 
-def _apart(recording: Recording) -> Iterator[tuple[TopicPartition, Sample, Sample, int]]:
-    for where in recording.states:
-        lead = recording.lead(where)
-        leaders = {sample.broker for sample in lead}
-        for broker in {sample.broker for sample in recording.samples.get(where, ())} - leaders:
-            since: int | None = None
-            for leads, follows in _side_by_side(lead, recording.of(where, broker)):
-                now_ns = max(leads.received_ns, follows.received_ns)
-                silent = abs(leads.received_ns - follows.received_ns) > SILENCE_NS
-                if silent or leads.log_start == follows.log_start:
-                    since = None
-                    continue
-                since = since or now_ns
-                if now_ns - since > APART_NS:
-                    yield where, leads, follows, now_ns - since
-                    break
-
-
-def _side_by_side(lead: Sequence[Sample], following: Sequence[Sample]) -> Iterator[tuple[Sample, Sample]]:
-    last: dict[bool, Sample] = {}
-    told = [*((sample, True) for sample in lead), *((sample, False) for sample in following)]
-    for sample, leads in sorted(told, key=lambda each: each[0].received_ns):
-        last[leads] = sample
-        if len(last) == 2:
-            yield last[True], last[False]
-
-
-def followers_read_up_to_the_leo(recording: Recording) -> Answer:
-    """Answer C45."""
-    moments = sorted(at_rest(recording), key=lambda m: m.leader.hw - m.leader.leo)
-    for moment in moments:
-        for follower in moment.followers:
-            if moment.leader.hw < follower.leo == moment.leader.leo:
-                return shown(
-                    f"A follower had all up to {follower.leo} while the HW was {moment.leader.hw}.",
-                    [
-                        recording.saw(moment.where, moment.leader, ", leads"),
-                        recording.saw(moment.where, follower, ", follows"),
-                    ],
-                )
-    for moment in moments:
-        stopped = [follower for follower in moment.followers if follower.leo <= moment.leader.hw < moment.leader.leo]
-        if stopped and stopped == moment.followers:
-            return refuted(
-                "The HW was below the leader's LEO, and no follower had records from the HW on.",
-                [recording.saw(moment.where, sample) for sample in (moment.leader, *stopped)],
-            )
-    return unseen("The HW was below the leader's LEO for too short a time in all partitions.")
+def followers_read_up_to_the_leo(recording: Recording) -> Iterator[Case]:
+    """Answer C45; one example is enough."""
+    cases = []
+    for rest in (rest for rest in at_rest(recording) if rest.hw < rest.leo and rest.followers):
+        leos = [int(rest.seen.leo[row]) for row in rest.followers]
+        if rest.leo in leos or max(leos) <= rest.hw:
+            cases.append(Case(rest.leo in leos, rest.evidence))
+    yield from [case for case in cases if case.holds] or cases

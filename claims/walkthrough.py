@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from claims.recording import SECOND_NS, Recording, Remote, Sample
+import numpy as np
+
+from claims.recording import SECOND_NS, Recording
+from claims.rest import last, lines, rows_of
+from evidence.columns import OK, groups, producer_of
+from evidence.facts import Row
+from evidence.partition import PartitionEvidence
 
 Table = dict[str, Any]
 ROUNDS = 24
@@ -19,89 +25,72 @@ def walkthroughs(recordings: Mapping[str, Recording]) -> list[Table]:
     return [table for name, make in makers.items() if name in recordings for table in make(recordings[name])]
 
 
-# --- how the HW spreads, by fetch ------------------------------------------------------------------
-
-
 def rounds(recording: Recording) -> Iterator[Table]:
     """Yield the fetches around an idle partition's first record."""
-    quiet = [send for send in recording.sends if send["outcome"] == "ok" and send["producer_id"] == "write-2"]
-    if not quiet or not recording.remotes:
-        return
-    where = quiet[0]["topic"], quiet[0]["partition"]
-    at_ns = quiet[0]["sent_ns"]
-    own = [note for note in recording.remotes if note.where == where]
-    remote = {note.follower: note.leo for note in own if note.t_ns < at_ns - BEFORE_NS}
-    notes = [note for note in own if at_ns - BEFORE_NS < note.t_ns < at_ns + AFTER_NS][:ROUNDS]
-    rows = []
-    for number, note in enumerate(notes):
-        remote[note.follower] = note.leo
-        moving = (later.t_ns for later in notes[number + 1 :] if remote.get(later.follower) != later.leo)
-        until_ns = min(next(moving, at_ns + AFTER_NS), note.t_ns + LOOK_NS)
-        rows.append([round((note.t_ns - at_ns) / 1e6), *_round(recording, note, until_ns, remote)])
-    yield {
-        "title": "One record, fetch by fetch",
-        "short": "Fetches",
-        "words": f"{where} is idle, and one record is written with acks=1 at 0 ms. A row is a fetch that the leader "
-        "logged. It starts at the follower's LEO; the HW is then the least of the leader's LEO and the stored ones. "
-        "Seen is each replica's last answer before the next fetch with an effect; –: there was no probe in between.",
-        "columns": [
-            "ms",
-            "fetch of",
-            "asks from",
-            "noted LEOs",
-            "leader LEO",
-            "HW expected",
-            "HW seen",
-            "follower LEO",
-            "follower HW",
-        ],
-        "rows": rows,
-    }
+    for of in recording.all:
+        quiet = np.isin(producer_of(of.sends.value), of.names.held(["write-2"])) & (of.sends.outcome == OK)
+        recorded = lines(of, "leo_recorded")
+        if quiet.any() and recorded:
+            yield {
+                "title": "One record, fetch by fetch",
+                "short": "Fetches",
+                "words": f"{of.where} is idle, and one record is written with acks=1 at 0 ms. A row is a fetch that "
+                "the leader logged. It starts at the follower's LEO; the HW is then the least of the leader's LEO and "
+                "the stored ones. Seen is each replica's last answer before the next fetch with an effect; –: there "
+                "was no probe in between.",
+                "columns": [
+                    *("ms", "fetch of", "asks from", "noted LEOs", "leader LEO"),
+                    *("HW expected", "HW seen", "follower LEO", "follower HW"),
+                ],
+                "rows": [*_rounds(of, recorded, int(of.sends.sent_ns[quiet].min()))],
+            }
 
 
-def _round(recording: Recording, note: Remote, until_ns: int, remote: Mapping[int, int]) -> list[Any]:
-    lead, follower = (_seen(recording, note, broker, until_ns) for broker in (note.leader, note.follower))
-    end = _end(recording, note)
-    noted = ", ".join(f"{broker}: {leo}" for broker, leo in sorted(remote.items()))
-    return [
-        f"broker {note.follower}",
-        note.leo,
-        noted,
-        end,
-        min([end, *remote.values()]),
-        lead.hw if lead else None,
-        follower.leo if follower else None,
-        follower.hw if follower else None,
-    ]
+def _rounds(of: PartitionEvidence, recorded: Sequence[Row], at_ns: int) -> Iterator[list[Any]]:
+    known = {line["follower"]: line["log_end_offset"] for line in recorded if line["t_ns"] < at_ns - BEFORE_NS}
+    around = [line for line in recorded if at_ns - BEFORE_NS < line["t_ns"] < at_ns + AFTER_NS][:ROUNDS]
+    for number, line in enumerate(around, 1):
+        known[line["follower"]] = line["log_end_offset"]
+        moving = (later["t_ns"] for later in around[number:] if known.get(later["follower"]) != later["log_end_offset"])
+        until_ns = min(next(moving, at_ns + AFTER_NS), line["t_ns"] + LOOK_NS)
+        lead, follower = (_seen(of, broker, line["t_ns"], until_ns) for broker in (line["broker_id"], line["follower"]))
+        end = _end(of, line)
+        yield [
+            round((line["t_ns"] - at_ns) / 1e6),
+            f"broker {line['follower']}",
+            line["log_end_offset"],
+            ", ".join(f"{broker}: {leo}" for broker, leo in sorted(known.items())),
+            end,
+            min([end, *known.values()]),
+            lead[0],
+            *reversed(follower),
+        ]
 
 
-def _seen(recording: Recording, note: Remote, broker: int, until_ns: int) -> Sample | None:
-    own = [s for s in recording.of(note.where, broker) if s.sent_ns >= note.t_ns and s.received_ns <= until_ns]
-    return own[-1] if own else None
+def _seen(of: PartitionEvidence, broker: int, from_ns: int, until_ns: int) -> list[int | None]:
+    seen, own = of.samples.answered, rows_of(of, broker)
+    row = last(own, (seen.sent_ns[own] >= from_ns) & (seen.received_ns[own] <= until_ns))
+    return [None, None] if row is None else [int(seen.hw[row]), int(seen.leo[row])]
 
 
-def _end(recording: Recording, note: Remote) -> int:
-    said = [s.leo for s in recording.of(note.where, note.leader) if s.received_ns <= note.t_ns]
-    sends = [send for send in recording.sends if (send["topic"], send["partition"]) == note.where]
-    acked = [int(send["offset"]) + 1 for send in sends if send["outcome"] == "ok" and send["done_ns"] <= note.t_ns]
-    return max([0, *said, *acked])
-
-
-# --- the describe demo -----------------------------------------------------------------------------
+def _end(of: PartitionEvidence, line: Row) -> int:
+    seen, sends, own = of.samples.answered, of.sends, rows_of(of, line["broker_id"])
+    leo = seen.leo[own[seen.received_ns[own] <= line["t_ns"]]]
+    acked = sends.offset[(sends.outcome == OK) & (sends.done_ns <= line["t_ns"])] + 1
+    return max(int(leo.max(initial=0)), int(acked.max(initial=0)))
 
 
 def described(recording: Recording) -> Iterator[Table]:
     """Yield the brokers' descriptions of a topic."""
     rows = [
         [
-            f"{recording.at_s(event.t_ns):.1f} s",
+            f"{_at_s(recording, event.t_ns):.1f} s",
             _before(recording, event.t_ns),
             f"{event.target}-{part['partition']}",
             part["leader"],
-            _ids(part["replicas"]),
-            _ids(part["isr"]),
+            *(", ".join(map(str, part[name])) for name in ("replicas", "isr")),
         ]
-        for event in recording.described()
+        for event in recording.described
         for part in event.detail["partitions"]
     ]
     if rows:
@@ -117,37 +106,24 @@ def described(recording: Recording) -> Iterator[Table]:
 
 
 def _before(recording: Recording, t_ns: int) -> str:
-    done = [e for e in recording.events if e.t_ns < t_ns and e.kind in {"injected", "healed", "elected"}]
+    done = [e for e in recording.run.events if e.t_ns < t_ns and e.kind in {"injected", "healed", "elected"}]
     words = {"injected": "{} {}", "healed": "the end of {} {}", "elected": "the preferred election"}
     return words[done[-1].kind].format(done[-1].step, done[-1].target) if done else "the start"
 
 
-def _ids(brokers: list[int]) -> str:
-    return ", ".join(map(str, brokers))
-
-
-# --- retention beyond a follower's end -------------------------------------------------------------
+def _at_s(recording: Recording, t_ns: int) -> float:
+    return (t_ns - recording.run.manifest.started_ns) / SECOND_NS
 
 
 def out_of_range(recording: Recording) -> Iterator[Table]:
-    """Yield samples at which a replica's log start or LEO changed."""
-    for where in recording.states:
-        rows: list[list[Any]] = []
-        last: dict[tuple[int, int | None], tuple[int, int]] = {}
-        for sample in recording.samples.get(where, ()):
-            told = (sample.log_start, sample.leo // 500)
-            if last.get((sample.broker, sample.incarnation)) != told:
-                last[sample.broker, sample.incarnation] = told
-                rows.append(
-                    [
-                        f"{recording.at_s(sample.received_ns):.2f} s",
-                        f"broker {sample.broker}",
-                        sample.incarnation,
-                        sample.log_start,
-                        sample.hw,
-                        sample.leo,
-                    ]
-                )
+    """Yield each log start's first and last samples."""
+    for of in recording.all:
+        seen, rows = of.samples.answered, list[list[Any]]()
+        for (broker, incarnation, start), own in groups(seen.broker, seen.incarnation, seen.log_start):
+            ends = {(int(seen.hw[row]), int(seen.leo[row])): row for row in own[[-1, 0]].tolist()}
+            for (hw, leo), row in ends.items():
+                at_s = f"{_at_s(recording, int(seen.received_ns[row])):.2f} s"
+                rows.append([at_s, f"broker {broker}", incarnation, start, hw, leo])
         if any(row[3] for row in rows):
             yield {
                 "title": "Retention takes what a follower never had",
@@ -156,39 +132,31 @@ def out_of_range(recording: Recording) -> Iterator[Table]:
                 "its fetch is out of range; it drops its log and begins where its leader's log begins. Then "
                 "DeleteRecords takes all that is committed.",
                 "columns": ["at", "replica", "incarnation", "log start", "HW", "LEO"],
-                "rows": _ends(rows),
+                "rows": sorted(rows, key=lambda row: float(row[0].split()[0])),
             }
-
-
-def _ends(rows: list[list[Any]]) -> list[list[Any]]:
-    first = {tuple(row[1:4]): row for row in reversed(rows)}
-    last = {tuple(row[1:4]): row for row in rows}
-    return [row for row in rows if row in (first[tuple(row[1:4])], last[tuple(row[1:4])])]
-
-
-# --- what a replication factor costs ---------------------------------------------------------------
 
 
 def factor_costs(recording: Recording) -> Iterator[Table]:
     """Yield rate, latency, disk and network use of equal writes, by topic."""
     rows = []
-    for topic, history in sorted((where.topic, states) for where, states in recording.states.items()):
-        factor = len(history[0].replicas)
-        sends = [s for s in recording.sends if s["topic"] == topic and s["outcome"] == "ok"]
-        if not sends:
+    record_bytes = {producer.producer_id: producer.record_bytes for producer in recording.run.manifest.producers}
+    for of in recording.all:
+        acked = np.flatnonzero(of.sends.outcome == OK)
+        if not acked.size:
             continue
-        last = [s for s in sends if s["producer_id"] == sends[-1]["producer_id"]]
-        took_ns = last[-1]["done_ns"] - last[0]["sent_ns"]
-        latencies = sorted((s["done_ns"] - s["sent_ns"]) / 1e6 for s in last)
-        size = sum(s["record_bytes"] for s in last)
-        used = {name: _used(recording, last[0]["sent_ns"], last[-1]["done_ns"], name) for name in _COUNTERS}
+        order = acked[np.argsort(of.sends.due_ns[acked], kind="stable")]
+        producers = producer_of(of.sends.value[order])
+        own = of.sends.take(order[producers == producers[-1]])
+        latencies = np.sort(own.done_ns - own.sent_ns) / 1e6
+        from_ns, until_ns = int(own.sent_ns[0]), int(own.done_ns[-1])
+        size = len(own) * record_bytes[of.names.listed[producers[-1]]]
+        used = (_used(recording, from_ns, until_ns, name) for name in _COUNTERS)
         rows.append(
             [
-                factor,
-                round(len(last) * SECOND_NS / took_ns),
-                f"{latencies[len(latencies) // 2]:.2f}",
-                f"{latencies[len(latencies) * 99 // 100]:.2f}",
-                *(f"{value / size:.2f}" if value is not None else None for value in used.values()),
+                len(of.dated[0].replicas),
+                round(len(own) * SECOND_NS / (until_ns - from_ns)),
+                *(f"{latencies[len(own) * percent // 100]:.2f}" for percent in (50, 99)),
+                *(None if value is None else f"{value / size:.2f}" for value in used),
             ]
         )
     if rows:
@@ -207,10 +175,10 @@ _COUNTERS = ("disk_write_bytes", "network_in_bytes", "network_out_bytes")
 
 
 def _used(recording: Recording, from_ns: int, until_ns: int, name: str) -> float | None:
-    own = [row for row in recording.usage if row["name"] == name and row["source"].startswith("broker-")]
+    own = [row for row in recording.run.usage if row["name"] == name and row["source"].startswith("broker-")]
     total = 0.0
     for source in {row["source"] for row in own}:
-        values = [(row["t_ns"], row["value"]) for row in own if row["source"] == source]
+        values = sorted((row["t_ns"], row["value"]) for row in own if row["source"] == source)
         before = [value for t_ns, value in values if t_ns <= from_ns]
         after = [value for t_ns, value in values if t_ns >= until_ns]
         if not before or not after:

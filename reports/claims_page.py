@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from history.results.claims import Answer, ClaimsResult, Evidence
+from history.results.claims import Answer, Claim, ClaimsResult, Evidence
 from reports.cells import DASH, Cell, Column, plain, table
 from reports.page import Block, Links, Listing, Page, Section, Words
 from reports.page import render as render_page
@@ -29,6 +29,7 @@ def render(result: ClaimsResult, links: Mapping[str, str]) -> str:
         ],
         sections=[
             Section("answers", "Claim by claim", [_answers(result)], "Claims"),
+            Section("criteria", "What decides each claim", [_criteria(result)], "Criteria"),
             *_walkthroughs(result),
             Section("evidence", "The evidence of each answer", [*_evidence(result, links)], "Evidence"),
         ],
@@ -50,6 +51,17 @@ def _answers(result: ClaimsResult) -> Block:
     ]
     answers = table("One row is one claim; its name leads to the evidence.", columns, result.answers.items())
     return Listing("answers", answers, filtered=True, whole=True)
+
+
+def _criteria(result: ClaimsResult) -> Block:
+    columns: list[Column[tuple[str, Claim]]] = [
+        Column("name", lambda entry: entry[0], "name"),
+        Column("known", lambda entry: entry[1].known, "text", "The answer of Kafka's source and KIPs for 2.8 to 4.x."),
+        Column("shown by", lambda entry: entry[1].shows, "text"),
+        Column("refuted by", lambda entry: entry[1].refutes, "text"),
+    ]
+    caption = "“Partly”: a claim that holds in most cases is refuted by a recorded counterexample."
+    return Listing("criteria", table(caption, columns, result.claims.items()), filtered=True, whole=True)
 
 
 def _evidence(result: ClaimsResult, links: Mapping[str, str]) -> Iterator[Block]:

@@ -7,20 +7,18 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Literal, Unpack
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator
+from pydantic import Field, field_validator
 
-from campaigns.campaign import Campaign, Item, When
+from campaigns.campaign import Campaign, Item, Strict, When
 from campaigns.claims import KIND
 from claims.answers import answers, read_runs
-from claims.table import CLAIMS, EXPERIMENTS, LINES, WALKTHROUGHS
+from claims.table import CLAIMS, EXPERIMENTS, LINES, WALKTHROUGHS, notes_of
 from claims.walkthrough import walkthroughs
 from history.results.claims import Answered, Claim, ClaimsResult, Walkthrough
 
 
-class Question(BaseModel):
+class Question(Strict):
     """The settings; claims of left-out ``experiments`` are not observable."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     kafka: str
     mode: Literal["kraft", "zookeeper"] | None = None  # None: the version's usual mode
@@ -46,11 +44,11 @@ class Question(BaseModel):
 
 def plan(settings: Mapping[str, Any], **when: Unpack[When]) -> Campaign:
     """Plan one run per experiment; raise BadInput for wrong settings or an unknown version."""
-    asked = KIND.check(Question, settings)
-    changes = {"cluster": {"mode": asked.mode}} if asked.mode else {}
-    same: dict[str, Any] = {"kafka": asked.kafka, "changes": changes, "seed": when["seed"]}
-    items = [Item(name=name, scenario=f"claims_{name}", labels={"role": name}, **same) for name in asked.experiments]
-    return Campaign(kind=KIND.name, settings=asked.model_dump(mode="json"), items=items, **when)
+    question = KIND.check(Question, settings)
+    changes = {"cluster": {"mode": question.mode}} if question.mode else {}
+    same: dict[str, Any] = {"kafka": question.kafka, "changes": changes, "seed": when["seed"]}
+    items = [Item(name=name, scenario=f"claims_{name}", labels={"role": name}, **same) for name in question.experiments]
+    return Campaign(kind=KIND.name, settings=question.model_dump(mode="json"), items=items, **when)
 
 
 def result(campaign: Campaign, runs: Mapping[str, Path]) -> ClaimsResult:
@@ -65,12 +63,19 @@ def result(campaign: Campaign, runs: Mapping[str, Path]) -> ClaimsResult:
         sentence=_sentence(campaign.settings["kafka"], counts, missing),
         lines=[f"{name:4}{answer.verdict:15}{answer.sentence}" for name, answer in answered.items()],
         kafka=campaign.settings["kafka"],
-        modes=sorted({recording.mode for recording in recordings.values()}),
+        modes=sorted({recording.run.manifest.mode or "" for recording in recordings.values()}),
         settings=campaign.settings,
         counts=counts,
-        runs={name: recording.run_id for name, recording in recordings.items()},
+        runs={name: recording.run.manifest.run_id for name, recording in recordings.items()},
         claims={
-            name: Claim(text=claim.text, notes=list(claim.notes), changes=claim.changes)
+            name: Claim(
+                text=claim.text,
+                notes=notes_of(name),
+                known=claim.known,
+                shows=claim.shows,
+                refutes=claim.refutes,
+                changes=claim.changes,
+            )
             for name, claim in CLAIMS.items()
         },
         answers=answered,

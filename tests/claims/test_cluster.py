@@ -2,47 +2,39 @@
 
 import pytest
 
-from claims import cluster
-from tests.claims.rows import event, note, recording, send, settings, state
+from claims.recording import Recording
+from tests.claims.rows import event, note, recording, send, settings, state, verdict_of
+
+REJECTED = send(1, None, outcome="info", error="NOT_LEADER_OR_FOLLOWER")
+ASKED = event(1, "step", "write", topic="orders", partition=0, background=False)
 
 
-def test_the_default_factor_is_what_a_broker_names() -> None:
-    """1 shows the claim, 3 refutes it."""
-    for told, verdict in (("1", "shown"), ("3", "refuted")):
-        events = [settings(default__replication__factor=told)]
-        assert cluster.default_factor_is_1(recording(events=events)).verdict == verdict
-    assert cluster.default_factor_is_1(recording()).verdict == "not observable"
+def written(target: str, acked: int) -> list[object]:
+    """Return the events of a write to a broker."""
+    return [ASKED, event(1.1, "step", "written", target, acked=acked, sent=1)]
 
 
-def test_a_refused_record_shows_who_takes_records() -> None:
-    """An error for another reason does not."""
-    refused = send(1, None, outcome="info", error="NOT_LEADER_OR_FOLLOWER")
+ZOOKEEPER = {"states": [state(0, source="znode")], "roles": ["zookeeper", "broker"]}
+KRAFT = {"states": [state(0)], "roles": ["controller", "broker"]}
 
-    assert cluster.only_leaders_take_records(recording(sends=[refused], remotes=[note(1, 2, 5)])).verdict == "shown"
-    assert (
-        cluster.only_leaders_take_records(recording(sends=[{**refused, "error": "timeout"}])).verdict
-        == "not observable"
-    )
-
-
-@pytest.mark.parametrize(
-    ("target", "acked", "verdict"),
-    [("broker-2", 1, "refuted"), ("broker-2", 0, "not observable"), ("broker-1", 1, "not observable")],
-)
-def test_a_follower_that_takes_a_record_refutes_it(target: str, acked: int, verdict: str) -> None:
-    """One that refuses does not, nor does the leader."""
-    asked = event(1, "step", "write", topic="orders", partition=0, background=False)
-    written = event(1.1, "step", "written", target, acked=acked, sent=1)
-
-    assert cluster.only_leaders_take_records(recording(events=[asked, written])).verdict == verdict
+CASES: list[tuple[str, Recording, str]] = [
+    ("C28", recording(events=[settings(default__replication__factor="1")]), "shown"),
+    ("C28", recording(events=[settings(default__replication__factor="3")]), "refuted"),
+    ("C28", recording(), "not observable"),
+    ("C29", recording(sends=[REJECTED], lines=[note(1, 2, 5)]), "shown"),
+    ("C29", recording(sends=[{**REJECTED, "error": "timeout"}]), "not observable"),
+    ("C29", recording(events=written("broker-2", 1)), "refuted"),
+    ("C29", recording(events=written("broker-2", 0)), "not observable"),
+    ("C29", recording(events=written("broker-1", 1)), "not observable"),
+    ("C32", recording(**ZOOKEEPER), "shown"),
+    ("C32", recording(**KRAFT), "refuted"),
+    ("C32", recording(states=[state(0, source="znode")]), "not observable"),
+    ("C33", recording(**KRAFT), "shown"),
+    ("C33", recording(**ZOOKEEPER), "not observable"),
+]
 
 
-def test_who_keeps_leaders_and_isr_decides_on_zookeeper() -> None:
-    """Znodes show the dependence, a metadata log refutes it; the mode is read off the states, not off a version."""
-    znode = recording([], [state(0, source="znode")], roles=["zookeeper", "broker"])
-    own = recording([], [state(0)], roles=["controller", "broker"])
-
-    assert cluster.controller_depends_on_zookeeper(znode).verdict == "shown"
-    assert cluster.controller_depends_on_zookeeper(own).verdict == "refuted"
-    assert cluster.kraft_exists(znode).verdict == "not observable"
-    assert cluster.kraft_exists(own).verdict == "shown"
+@pytest.mark.parametrize(("claim", "given", "verdict"), CASES)
+def test_the_answer_follows_the_rows(claim: str, given: Recording, verdict: str) -> None:
+    """Rows show or refute a claim, and nearly equal rows do not; no version decides."""
+    assert verdict_of(claim, given) == verdict

@@ -1,33 +1,14 @@
-"""A run folder as plain Python."""
+"""A run folder as claims read it."""
 
 from pathlib import Path
 
 import pytest
 
-from claims.recording import Recording, open_recording
+from claims.recording import cases, checks, open_recording
 from history.errors import EvidenceError
 from history.events import Event
-from tests.claims.rows import ORDERS, line, ns, recording, state, still
+from tests.claims.rows import anomaly, checked, recording
 from tests.evidence import folders
-
-
-def test_a_line_as_evidence_knows_no_machine() -> None:
-    """A log line as evidence keeps the broker's folder and drops the path above it."""
-    text = "[Log partition=orders-0, dir=/home/me/runs/r/work/broker-3/data] x"
-    told = line(1, "truncating", 3, leo=4) | {"text": text}
-
-    assert recording().said(told).text == "[Log partition=orders-0, dir=broker-3/data] x"
-    assert recording().said(told).source == "brokers/broker-3/server.log:1"
-
-
-def test_a_leader_is_believed_in_its_own_epochs() -> None:
-    """A leader's samples count only in its epochs; the state at a moment is the last one before it."""
-    told = recording([*still(1, 0, 1, 5, 5), *still(1, 3, 4, 5, 7)], [state(0), state(2, leader=2, epoch=1)])
-
-    assert {sample.leo for sample in told.lead(ORDERS)} == {5, 7}
-    later = recording(still(1, 3, 4, 5, 7, epoch=1), [state(0), state(2, leader=2, epoch=1)])
-    assert later.lead(ORDERS) == []
-    assert (told.state_at(ORDERS, ns(1)), told.state_at(ORDERS, ns(-1))) == (told.states[ORDERS][0], None)
 
 
 def test_a_fault_lasts_until_its_heal() -> None:
@@ -39,42 +20,41 @@ def test_a_fault_lasts_until_its_heal() -> None:
         Event(8, "", "injected", "p", "pause", "broker-2"),
         Event(9, "", "collected"),
     ]
+    faults = [(fault.broker_id, fault.from_ns, fault.until_ns) for fault in recording(events=events).faults("pause")]
 
-    assert list(Recording(events=events).faults("pause")) == [(2, 1, 7), (3, 1, 7), (2, 8, 9)]
-
-
-def test_a_run_folder_is_opened(tmp_path: Path) -> None:
-    """A run folder is read without failed samples; live and final reads are separate, and DEBUG lines yield LEOs."""
-    history = folders.clean()
-    history.events = [{"t_ns": 1, "wall": "", "kind": "run_started"}]
-    folder = history.write(tmp_path / "run", seal=False)
-    wall = "2026-01-01T00:00:01.000"
-    (folder.path / "clock.jsonl").write_text(f'{{"t_ns": 5000000000, "wall": "{wall}+00:00"}}\n')
-    debug = f"{wall}+0000 [t] DEBUG kafka.cluster.Partition - [Partition orders-0 broker=1] "
-    log = folder.brokers / "broker-1" / "server.log"
-    log.write_text(f"{debug}Recorded replica 2 log end offset (LEO) position 7.\n{debug}Something else\n")
-    folder.seal()
-    told = open_recording(folder.path)
-
-    assert (told.kafka, told.mode, told.effective_min_isr) == ("4.3.0", "kraft", {"orders": 2})
-    assert told.settings["replica.lag.time.max.ms"] == "3000"
-    assert [(note.where, note.leader, note.follower, note.leo, note.t_ns) for note in told.remotes] == [
-        (ORDERS, 1, 2, 7, 5_000_000_000)
-    ]
-    assert len(told.samples[ORDERS]) == sum(row["error"] is None for row in history.replicas)
-    assert len(told.polls) + len(told.final) == len(history.polls)
-    assert {row["pass"] for row in told.final} == {"final"}
-    assert told.data[1] == folder.brokers / "broker-1" / "data"
+    assert faults == [(2, 1, 7), (3, 1, 7), (2, 8, 9)]
 
 
-def test_what_the_judge_finds_in_a_run_folder_is_told(tmp_path: Path) -> None:
+def test_checks_count_as_examples_without_a_violation() -> None:
+    """Checks are examples, violations are counterexamples, and an invariant without checks is neither."""
+    given = recording(invariants=[checked("I1", 7), checked("I2", 7, violations=2), checked("I3", 0)])
+    yielded = {name: [(case.holds, case.times) for case in checks(name, given)] for name in ("I1", "I2", "I3", "I4")}
+
+    assert yielded == {"I1": [(True, 7)], "I2": [(False, 2), (True, 5)], "I3": [], "I4": []}
+
+
+def test_cases_of_other_anomalies_do_not_count() -> None:
+    """Only the named anomalies yield cases."""
+    given = recording(anomalies=[anomaly("lost_write"), anomaly("duplicate")])
+
+    assert [case.holds for case in cases(["lost_write"], given)] == [False]
+    assert [case.holds for case in cases(["lost_write"], given, hold=True)] == [True]
+    assert [*cases(["truncated_ack"], given)] == []
+
+
+def test_partitions_without_a_history_are_left_out(tmp_path: Path) -> None:
+    """A partition without a dated history answers no claim."""
+    assert open_recording(folders.clean().write(tmp_path / "run").path).partitions == {}
+
+
+def test_what_the_judge_finds_in_a_run_folder_is_reported(tmp_path: Path) -> None:
     """Overwritten records are lost according to the judge; a complete run has no findings."""
     whole, cut = folders.clean(), folders.truncated()
 
-    assert open_recording(whole.write(tmp_path / "whole").path).found == {}
-    told = open_recording(cut.write(tmp_path / "cut").path)
-    assert {row.source for row in told.against("lost_write")} == {"verdict/anomalies/"}
-    assert told.against("duplicate") == []
+    assert open_recording(whole.write(tmp_path / "whole").path).anomalies == []
+    given = open_recording(cut.write(tmp_path / "cut").path)
+    assert {row.source for case in cases(["lost_write"], given) for row in case.evidence} == {"verdict/anomalies/"}
+    assert {row["invariant"] for row in given.invariants} >= {"I1", "I2"}
 
 
 def test_a_record_that_was_altered_answers_no_claim(tmp_path: Path) -> None:

@@ -3,9 +3,11 @@
 import struct
 from pathlib import Path
 
-from claims import storage
+import pytest
+
+from claims.recording import Recording
 from kafka_files.batches import HEADER
-from tests.claims.rows import event, recording, settings, state, still
+from tests.claims.rows import event, files, recording, settings, still, verdict_of
 
 FIRST_MS = 1_700_000_000_000
 
@@ -28,70 +30,74 @@ def replica(folder: Path, batches: int = 40, *, wrong: bool = False) -> Path:
     return folder
 
 
-def test_indexes_that_lead_to_the_batch_show_the_claim(tmp_path: Path) -> None:
+BEGAN, MOVED = still(1, 0, 1, 5, 5), still(1, 2, 3, 5, 5, log_start_offset=3)
+LEAD = [*still(1, 0, 0.9, 5, 5), *still(1, 1, 3, 5, 5, log_start_offset=3)]
+SOON = [*still(2, 0, 1.3, 5, 5), *still(2, 1.4, 3, 5, 5, log_start_offset=3)]
+LATE = [*still(2, 0, 2, 5, 5), *still(2, 2.1, 3, 5, 5, log_start_offset=3)]
+AGAIN = [row | {"received_ns": row["received_ns"] + 50_000_000} for row in LEAD]
+AHEAD = [*still(1, 0, 2, 5, 8), *still(2, 0, 2, 5, 8)]
+LEVEL = [*still(1, 0, 2, 8, 8), *still(2, 0, 2, 8, 8)]
+STOPPED = [*still(1, 0, 2, 5, 8), *still(2, 0, 2, 5, 5)]
+
+CASES: list[tuple[str, Recording, str]] = [
+    ("C41", recording(events=[settings(log__segment__bytes="1073741824")]), "shown"),
+    ("C41", recording(events=[settings(log__segment__bytes="1048576")]), "refuted"),
+    ("C41", recording(), "not observable"),
+    ("C42", recording(), "not observable"),
+    ("C43", recording([*BEGAN, *MOVED]), "shown"),
+    ("C43", recording(MOVED), "refuted"),
+    ("C43", recording(BEGAN), "not observable"),
+    ("C44", recording([*LEAD, *SOON]), "shown"),
+    ("C44", recording([*LEAD, *LATE]), "refuted"),
+    ("C44", recording([*LEAD, *AGAIN, *LATE]), "refuted"),
+    ("C44", recording([*LEAD, *LATE[:10]]), "not observable"),  # it fell silent
+    ("C44", recording(still(1, 0, 3, 5, 5)), "not observable"),
+    ("C45", recording(AHEAD), "shown"),
+    ("C45", recording(STOPPED), "refuted"),
+    ("C45", recording([*STOPPED, *still(3, 0, 2, 5, 8)]), "shown"),
+    ("C45", recording(LEVEL), "not observable"),
+]
+
+
+@pytest.mark.parametrize(("claim", "given", "verdict"), CASES)
+def test_the_answer_follows_the_rows(claim: str, given: Recording, verdict: str) -> None:
+    """Rows show or refute a claim, and nearly equal rows do not."""
+    assert verdict_of(claim, given) == verdict
+
+
+@pytest.mark.parametrize(("wrong", "verdict"), [(False, "shown"), (True, "refuted")])
+def test_indexes_that_lead_to_the_batch_show_the_claim(tmp_path: Path, wrong: bool, verdict: str) -> None:
     """Indexes whose entries lead to their batches show the claim; one entry behind its batch refutes it."""
-    for name, verdict in (("right", "shown"), ("wrong", "refuted")):
-        replica(tmp_path / name / "orders-0", 400, wrong=name == "wrong")
-        told = recording(data={1: tmp_path / name})
-        assert storage.files_are_log_index_timeindex(told).verdict == verdict
-    assert storage.files_are_log_index_timeindex(recording()).verdict == "not observable"
+    folder = replica(tmp_path / "orders-0", 400, wrong=wrong)
+
+    assert verdict_of("C42", recording(replicas=files([(1, folder)]))) == verdict
 
 
-def test_a_leaders_look_up_is_held_against_its_segments(tmp_path: Path) -> None:
+def test_a_replica_without_an_index_refutes_the_claim(tmp_path: Path) -> None:
+    """A replica that lacks one of the three files refutes the claim."""
+    folder = replica(tmp_path / "orders-0")
+    (folder / f"{0:020}.timeindex").unlink()
+
+    assert verdict_of("C42", recording(replicas=files([(1, folder)]))) == "refuted"
+
+
+@pytest.mark.parametrize(("at_timestamp", "verdict"), [(25, "shown"), (26, "refuted")])
+def test_a_leaders_look_up_is_compared_with_its_segments(tmp_path: Path, at_timestamp: int, verdict: str) -> None:
     """A leader's lookup is compared with its segments: another batch than that of offset 25 is wrong."""
-    replica(tmp_path / "orders-0")
-    for found, verdict in ((25, "shown"), (26, "refuted")):
-        look_up = {
-            "partition": 0,
-            "broker": 1,
-            "offset": 25,
-            "batch": 25,
-            "timestamp_ms": FIRST_MS + 25,
-            "at_timestamp": found,
-        }
-        asked = event(1, "described", target="orders", look_ups=[look_up])
-        told = recording(data={1: tmp_path}, events=[asked])
-        assert storage.files_are_log_index_timeindex(told).verdict == verdict
+    look_up = {"partition": 0, "broker": 1, "offset": 25, "batch": 25}
+    look_up |= {"timestamp_ms": FIRST_MS + 25, "at_timestamp": at_timestamp}
+    described = event(1, "described", target="orders", look_ups=[look_up])
+    given = recording(events=[described], replicas=files([(1, replica(tmp_path / "orders-0"))]))
+
+    assert verdict_of("C42", given) == verdict
 
 
-def test_a_default_of_1_gib_shows_where_segments_roll() -> None:
-    """A default of 1 GiB shows the claim, another default refutes it, and a missing answer decides nothing."""
-    for told, verdict in (("1073741824", "shown"), ("1048576", "refuted")):
-        events = [settings(log__segment__bytes=told)]
-        assert storage.segments_roll_at_1_gib(recording(events=events)).verdict == verdict
-    assert storage.segments_roll_at_1_gib(recording()).verdict == "not observable"
+@pytest.mark.parametrize(("limit", "verdict"), [("5000", "shown"), ("100", "refuted")])
+def test_a_rolled_segment_is_compared_with_its_limit(tmp_path: Path, limit: str, verdict: str) -> None:
+    """A rolled segment beyond the topic's limit refutes the claim."""
+    folder = replica(tmp_path / "orders-0")
+    (folder / f"{40:020}.log").write_bytes(batch(40, FIRST_MS + 40))
+    named = {"broker": {"log.segment.bytes": {"default": str(1 << 30)}}, "topic": {"segment.bytes": {"topic": limit}}}
+    described = event(1, "described", target="orders", settings=named, look_ups=[])
 
-
-def test_a_log_start_that_moves_from_0_is_shown() -> None:
-    """A log start that moves from 0 shows the claim; another first one refutes it, and a constant one does neither."""
-    began, moved = still(1, 0, 1, 5, 5), still(1, 2, 3, 5, 5, log_start=3)
-
-    assert storage.log_start_moves(recording([*began, *moved])).verdict == "shown"
-    assert storage.log_start_moves(recording(moved)).verdict == "refuted"
-    assert storage.log_start_moves(recording(began)).verdict == "not observable"
-
-
-def test_log_starts_that_stay_apart_refute_their_equality() -> None:
-    """Log starts that differ for more than half a second refute the claim; a silent replica decides nothing."""
-    lead = [*still(1, 0, 0.9, 5, 5), *still(1, 1, 3, 5, 5, log_start=3)]
-    soon = [*still(2, 0, 1.3, 5, 5), *still(2, 1.4, 3, 5, 5, log_start=3)]
-    late = [*still(2, 0, 2, 5, 5), *still(2, 2.1, 3, 5, 5, log_start=3)]
-    again = [sample._replace(received_ns=sample.received_ns + 50_000_000) for sample in lead]
-
-    assert storage.log_starts_are_equal(recording([*lead, *soon])).verdict == "shown"
-    assert storage.log_starts_are_equal(recording([*lead, *late])).verdict == "refuted"
-    assert storage.log_starts_are_equal(recording([*lead, *again, *late])).verdict == "refuted"
-    assert storage.log_starts_are_equal(recording([*lead, *late[:10]])).verdict == "not observable"  # it fell silent
-    assert storage.log_starts_are_equal(recording(still(1, 0, 3, 5, 5))).verdict == "not observable"
-
-
-def test_a_follower_above_the_hw_has_read_up_to_the_leo() -> None:
-    """A follower's LEO above the HW shows the claim; a LEO equal to the HW, below the leader's, refutes it."""
-    ahead = [*still(1, 0, 2, 5, 8), *still(2, 0, 2, 5, 8)]
-    level = [*still(1, 0, 2, 8, 8), *still(2, 0, 2, 8, 8)]
-    stopped = [*still(1, 0, 2, 5, 8), *still(2, 0, 2, 5, 5)]
-
-    assert storage.followers_read_up_to_the_leo(recording(ahead)).verdict == "shown"
-    assert storage.followers_read_up_to_the_leo(recording(stopped)).verdict == "refuted"
-    assert storage.followers_read_up_to_the_leo(recording([*stopped, *still(3, 0, 2, 5, 8)])).verdict == "shown"
-    assert storage.followers_read_up_to_the_leo(recording(level, [state(0)])).verdict == "not observable"
+    assert verdict_of("C41", recording(events=[described], replicas=files([(1, folder)]))) == verdict

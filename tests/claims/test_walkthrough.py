@@ -2,20 +2,18 @@
 
 from typing import Any
 
-from claims.recording import Recording
 from claims.walkthrough import walkthroughs
-from history.partition import TopicPartition
 from tests.claims.rows import event, note, ns, recording, send, state, still
 
 
 def test_each_fetch_is_told_with_what_it_should_bring() -> None:
     """Each fetch is shown with its expected effect: the HW stays at 5 until both followers fetch from 6."""
-    told = recording(
+    given = recording(
         [*still(1, 0, 1.1, 5, 6), *still(1, 1.2, 2, 6, 6), *still(2, 0, 2, 5, 6), *still(3, 0, 2, 5, 6)],
         sends=[send(1, 5, producer_id="write-2")],
-        remotes=[note(0.5, 2, 5), note(0.6, 3, 5), note(1.05, 2, 6), note(1.15, 3, 6)],
+        lines=[note(0.5, 2, 5), note(0.6, 3, 5), note(1.05, 2, 6), note(1.15, 3, 6)],
     )
-    (table,) = walkthroughs({"propagation": told})
+    (table,) = walkthroughs({"propagation": given})
 
     assert [dict(zip(table["columns"], row, strict=True))["noted LEOs"] for row in table["rows"]] == [
         "2: 6, 3: 5",
@@ -29,8 +27,8 @@ def test_each_fetch_is_told_with_what_it_should_bring() -> None:
 def test_each_describe_is_told_with_what_came_before() -> None:
     """Each describe is shown after its fault, with a row for each partition and the brokers' leader counts."""
     parts = [{"partition": n, "leader": 1, "replicas": [1 + n, 2], "isr": [1]} for n in (0, 1)]
-    asked = event(2, "described", target="orders", partitions=parts)
-    (table,) = walkthroughs({"elections": recording(events=[event(1, "injected", "stop", "broker-3"), asked])})
+    described = event(2, "described", target="orders", partitions=parts)
+    (table,) = walkthroughs({"elections": recording(events=[event(1, "injected", "stop", "broker-3"), described])})
 
     assert table["rows"][1] == ["2.0 s", "stop broker-3", "orders-1", 1, "2, 2", "1"]
 
@@ -38,7 +36,7 @@ def test_each_describe_is_told_with_what_came_before() -> None:
 def test_a_log_start_beyond_a_followers_end_is_told() -> None:
     """Each log start is shown with its first and last row; a log that starts at 0 throughout has no table."""
     grows = [each for number in range(1, 5) for each in still(3, number / 10, number / 10, 20, 500 * number)]
-    away = [*still(3, 0, 0, 20, 20), *grows, *still(3, 5, 6, 900, 900, log_start=900, incarnation=2)]
+    away = [*still(3, 0, 0, 20, 20), *grows, *still(3, 5, 6, 900, 900, log_start_offset=900, incarnation=2)]
     (table,) = walkthroughs({"log_start": recording(away)})
 
     assert [row[1:] for row in table["rows"]] == [
@@ -56,12 +54,9 @@ def test_costs_are_those_between_the_boundaries() -> None:
         for broker in (1, 2)
         for at_s, value in ((0.5, 1000.0), (3, 1400.0))
     ]
-    sends = [send(1 + n / 10, n, record_bytes=100) for n in range(4)]
-    told = Recording(
-        states={TopicPartition("two", 0): [state(0, topic="two", replicas=(1, 2))]},
-        usage=counted,
-        sends=[{**s, "topic": "two"} for s in sends],
-    )
-    (table,) = walkthroughs({"factor": told})
+    sends = [send(1 + n / 10, n, producer_id="load-1") for n in range(4)]  # of 100 bytes
+    given = recording([], [state(0, replicas=(1, 2))], sends=sends)
+    vars(given.run)["usage"] = counted
+    (table,) = walkthroughs({"factor": given})
 
     assert table["rows"] == [[2, 13, "10.00", "10.00", "2.00", None, None]]

@@ -10,21 +10,21 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any
 
-from claims.table import CLAIMS, NOTES
+from claims.table import CLAIMS, NOTES, notes_of
 from tests.rows import ROOT, write
 
 RESULTS = ROOT / "docs" / "claims.json"
 WORDS = {"shown": "shown", "refuted": "**refuted**", "not observable": "–"}
-KEPT_EVIDENCE = 3  # per answer
 _INTRODUCTION = """\
 # Forty-eight claims about replication
 
 What is said about HW, LEO, ISR, elections and storage, and what Kafka 2.8 to 4.3 answered: about a third of it is
 wrong, or true for some versions only. The claims come from five unpublished [field notes](#the-notes).
 
-`plimsoll claims --kafka 4.3.0` asks one version (`--mode zookeeper` where it has both modes): five runs, about 6
-minutes on two cores. Its page has the evidence of every answer: samples of every replica, the controller's history,
-sends and polls, log lines and files. The same functions read all recordings; none knows a version.
+`plimsoll claims --kafka 4.3.0` checks one version (`--mode zookeeper` where it has both modes): five runs, about 6
+minutes on two cores. Its page shows what decides each claim, the evidence of every answer (samples of every replica,
+the controller's history, sends and polls, log lines and files), and walk-throughs: a record fetch by fetch, a stopped
+broker, retention, the price of a replication factor. The same queries read all recordings; none knows a version.
 
 | answer | meaning |
 |---|---|
@@ -32,91 +32,77 @@ sends and polls, log lines and files. The same functions read all recordings; no
 | **refuted** | the runs contain a counterexample; one outweighs any number of examples |
 | – | neither, for [a reason](#what-was-not-observable) |
 
+"Known" is the answer of Kafka's source and improvement proposals for 2.8 to 4.x. "Partly": the claim holds in most
+cases; the answers show the part that these experiments reach. The last column explains why an answer depends on the
+version.
+
 LEO is the log end offset, HW the high watermark, ISR the replicas in sync ([glossary](glossary.md)); AR are the
 assigned replicas, ELR the eligible leader replicas (KIP-966). The checks name the claims that they
 [serve](checks.md). Written by `make docs`; change `claims/table.py`, not this page.
 """
-_HOW = """\
-## What decides each claim
 
-"Known" is the answer of Kafka's source and improvement proposals for 2.8 to 4.x. "Partly": a claim that holds in most
-cases is refuted by a recorded counterexample; the answers above show the part that these experiments reach. The last
-column explains why an answer depends on the version.
-
-| | known | shown by | refuted by | the answer changes |
-|---|---|---|---|---|
-"""
-
-Told = Mapping[str, Any]
+Result = Mapping[str, Any]
 
 
 def add(files: Sequence[str]) -> None:
     """Take in files ``result.json`` of ``make claims``."""
-    write(RESULTS, taken_in(_known(), [json.loads(Path(path).read_text()) for path in files]))
+    write(RESULTS, taken_in(_stored(), [json.loads(Path(path).read_text()) for path in files]))
 
 
 def pages() -> dict[str, str]:
     """Return the page of the stored results."""
-    return {"claims.md": page(_known())}
+    return {"claims.md": page(_stored())}
 
 
-def _known() -> dict[str, Any]:
-    known: dict[str, Any] = json.loads(RESULTS.read_text())
-    return known
+def _stored() -> dict[str, Any]:
+    stored: dict[str, Any] = json.loads(RESULTS.read_text())
+    return stored
 
 
-def taken_in(known: Mapping[str, Told], results: Sequence[Told]) -> dict[str, Told]:
+def taken_in(stored: Mapping[str, Result], results: Sequence[Result]) -> dict[str, Result]:
     """Replace results of the same version and mode; sort by version."""
     fresh = {f"{result['kafka']} ({', '.join(result['modes'])})": condensed(result) for result in results}
-    return dict(sorted({**known, **fresh}.items(), key=lambda item: _numbers(item[0])))
+    return dict(sorted({**stored, **fresh}.items(), key=lambda item: _numbers(item[0])))
 
 
 def _numbers(version: str) -> tuple[list[int], str]:
     return [int(number) for number in re.findall(r"\d+", version)], version
 
 
-def condensed(result: Told) -> dict[str, Any]:
+def condensed(result: Result) -> dict[str, Any]:
     """Return what the page needs of a result."""
     return {
         "date": result["created_at"][:10],
         "answers": {
-            name: {
-                "verdict": told["verdict"],
-                "sentence": told["sentence"],
-                "evidence": told["evidence"][:KEPT_EVIDENCE],
-            }
-            for name, told in result["answers"].items()
+            name: {"verdict": answer["verdict"], "sentence": answer["sentence"]}
+            for name, answer in result["answers"].items()
         },
-        "walkthroughs": result["walkthroughs"],
     }
 
 
-def page(versions: Mapping[str, Told]) -> str:
+def page(versions: Mapping[str, Result]) -> str:
     """Return the page of the results by version."""
-    parts = [_INTRODUCTION, *_matrix(versions), *_differing(versions), *_unobserved(versions), *_steps(versions), _HOW]
-    parts += [
-        f"| {name} | {claim.known} | {claim.shows} | {claim.refutes} | {claim.changes} |\n"
-        for name, claim in CLAIMS.items()
-    ]
-    parts += ["\n## The notes\n\n", *(f"- {name}: {about}\n" for name, about in NOTES.items())]
-    return "".join(parts)
+    notes = (f"- {name}: {note.about}\n" for name, note in NOTES.items())
+    return "".join([_INTRODUCTION, *_table(versions), *_unobserved(versions), "\n## The notes\n\n", *notes])
 
 
-def _matrix(versions: Mapping[str, Told]) -> Iterator[str]:
+def _table(versions: Mapping[str, Result]) -> Iterator[str]:
     columns = _columns(versions)
-    yield "\n## The answers\n\n| | claim | notes |" + "".join(f" {title} |" for title, _ in columns) + "\n"
-    yield "|---|---|---|" + "---|" * len(columns) + "\n"
+    titles = "".join(f" {title} |" for title, _ in columns)
+    yield f"\n## The answers\n\n| | claim | notes | known |{titles} the answer changes |\n"
+    yield "|---|---|---|---|" + "---|" * len(columns) + "---|\n"
     for name, claim in CLAIMS.items():
-        answers = [WORDS[told["answers"][name]["verdict"]] for _, told in columns]
-        yield f"| {' | '.join([name, claim.text, ' '.join(claim.notes), *answers])} |\n"
-    counted = "; ".join(f"{title}: {_counts(told)}" for title, told in columns)
+        answers = [WORDS[result["answers"][name]["verdict"]] for _, result in columns]
+        row = [name, claim.text, " ".join(notes_of(name)), claim.known, *answers, claim.changes]
+        yield f"| {' | '.join(row)} |\n"
+    counted = "; ".join(f"{title}: {_counts(result)}" for title, result in columns)
     yield f"\nShown, refuted and not observable: {counted}. {_days(versions)}\n"
 
 
-def _columns(versions: Mapping[str, Told]) -> list[tuple[str, Told]]:
+def _columns(versions: Mapping[str, Result]) -> list[tuple[str, Result]]:
     """Neighbouring versions with equal answers share a column."""
     of_version = list(versions.items())
-    verdicts = {version: [each["verdict"] for each in told["answers"].values()] for version, told in of_version}
+    verdicts = {version: [each["verdict"] for each in result["answers"].values()] for version, result in of_version}
     columns = []
     for _, same in groupby(of_version, key=lambda item: (verdicts[item[0]], item[0].partition(" ")[2])):
         alike = list(same)
@@ -125,52 +111,23 @@ def _columns(versions: Mapping[str, Told]) -> list[tuple[str, Told]]:
     return columns
 
 
-def _days(versions: Mapping[str, Told]) -> str:
-    days = sorted({told["date"] for told in versions.values()})
+def _days(versions: Mapping[str, Result]) -> str:
+    days = sorted({result["date"] for result in versions.values()})
     return f"Recorded on {days[0]}." if len(days) == 1 else f"Recorded from {days[0]} to {days[-1]}."
 
 
-def _counts(told: Told) -> str:
-    counts = Counter(answer["verdict"] for answer in told["answers"].values())
+def _counts(result: Result) -> str:
+    counts = Counter(answer["verdict"] for answer in result["answers"].values())
     return ", ".join(str(counts[word]) for word in WORDS)
 
 
-def _differing(versions: Mapping[str, Told]) -> Iterator[str]:
-    yield "\n## Where versions differ\n"
-    for name, claim in CLAIMS.items():
-        said: dict[str, tuple[str, Told]] = {}
-        for version, told in versions.items():
-            said[told["answers"][name]["verdict"]] = version, told["answers"][name]
-        if len(said.keys() - {"not observable"}) < 2:
-            continue
-        yield f"\n**{name}** {claim.text}\n\n"
-        for verdict, (version, answer) in said.items():
-            yield f"- {verdict}, as on {version}: {answer['sentence']}\n"
-            for row in answer["evidence"]:
-                at = "" if row["at_s"] is None else f" at {row['at_s']:.3f} s"
-                yield f"  - `{row['source']}`{at}: {row['text']}\n"
-
-
-def _steps(versions: Mapping[str, Told]) -> Iterator[str]:
-    newest = {table["title"]: (version, table) for version, told in versions.items() for table in told["walkthroughs"]}
-    if newest:
-        yield "## Step by step\n\nWhat the notes go through, as the scenarios `claims_…` recorded it.\n\n"
-    for title, (version, table) in newest.items():
-        yield f"### {title}\n\nKafka {version}. {table['words']}\n\n"
-        yield f"| {' | '.join(table['columns'])} |\n{'|---' * len(table['columns'])}|\n"
-        for row in table["rows"]:
-            yield f"| {' | '.join('–' if value is None else str(value) for value in row)} |\n"
-        yield "\n"
-
-
-def _unobserved(versions: Mapping[str, Told]) -> Iterator[str]:
+def _unobserved(versions: Mapping[str, Result]) -> Iterator[str]:
     yield "\n## What was not observable\n\n"
     for name in CLAIMS:
         why: dict[str, list[str]] = {}
-        for version, told in versions.items():
-            if told["answers"][name]["verdict"] == "not observable":
-                why.setdefault(told["answers"][name]["sentence"], []).append(version)
+        for version, result in versions.items():
+            if result["answers"][name]["verdict"] == "not observable":
+                why.setdefault(result["answers"][name]["sentence"], []).append(version)
         for sentence, on in why.items():
             where = "everywhere" if len(on) == len(versions) else f"on {', '.join(on)}"
             yield f"- **{name}** {where}: {sentence}\n"
-    yield "\n"
