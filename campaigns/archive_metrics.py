@@ -25,8 +25,8 @@ class ArchiveMetrics(Collector):
 
     def collect(self) -> Iterable[Metric]:
         verdict = GaugeMetricFamily("plimsoll_archive_verdict", "1: the verdict of a run", labels=[*_RUN, "verdict"])
-        for run, told in {_run(row): row["verdict"] for row in self.rows}.items():
-            verdict.add_metric([*run, told], 1)
+        for run, verdict_of_run in {_run(row): row["verdict"] for row in self.rows}.items():
+            verdict.add_metric([*run, verdict_of_run], 1)
         families: dict[str, GaugeMetricFamily] = {}
         for row in self.rows:
             if row["value"] is not None:

@@ -27,11 +27,13 @@ def check_name(name: str) -> None:
         )
 
 
-class _Model(BaseModel):
+class Strict(BaseModel):
+    """An immutable model without unknown keys."""
+
     model_config = ConfigDict(extra="forbid", frozen=True)
 
 
-class Item(_Model):
+class Item(Strict):
     """One run: ``changes`` is a JSON merge patch (RFC 7396) on the scenario."""
 
     name: str = Field(pattern=r"^[a-z0-9][a-z0-9._-]*$")
@@ -50,7 +52,7 @@ class When(TypedDict):
     seed: int
 
 
-class Campaign(_Model):
+class Campaign(Strict):
     """The immutable plan (``campaign.json``); ``settings`` are the question with defaults."""
 
     format: Literal[1] = 1

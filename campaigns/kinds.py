@@ -63,12 +63,17 @@ class Option:
     def flag(self) -> str:
         return f"--{self.name.replace('_', '-')}"
 
+    def with_example(self, example: str) -> str:
+        """Return the help with an example before its first semicolon."""
+        first, *rest = self.help.split("; ")
+        return "; ".join([f"{first}, such as {example}", *rest])
+
 
 @dataclass(frozen=True)
 class Kind:
     """A kind of campaign; ``name`` names package and DAG and, with dashes, command and folder.
 
-    Users read ``help``, ``why``, ``phases``, ``expected`` and ``reading``; ``many`` names its campaigns on the index.
+    Users read ``help``, ``why``, ``phases``, ``expected`` and ``reading``; ``many`` and ``one`` name its campaigns.
     The package may have a ``settings``, ``search`` or ``outputs`` module. Flags:
 
     - ``benchmark``: nothing else may load the host meanwhile.
@@ -89,6 +94,7 @@ class Kind:
     settings_file: str = ""
     benchmark: bool = True
     reads_run_folders: bool = False
+    one: str = ""
 
     @property
     def command(self) -> str:
@@ -189,7 +195,7 @@ class Kind:
         if option is None or len(first["loc"]) > 1:
             wrong = f"{dotted(first['loc'])}: {quotes}" if quotes else first_wrong(error)
             return f"{self.title}: the settings are wrong: {wrong}; {self.docs_page} explains each."
-        example = f"{option.help}, such as {option.flag}={option.example}"
+        example = option.with_example(f"{option.flag}={option.example}")
         if first["type"] == "missing":
             return f"{option.flag} is missing: {example}."
         why = quotes or first["msg"].removeprefix("Value error, ")
@@ -235,7 +241,7 @@ UPLOAD = Option(
 
 
 class Campaigns(Protocol):
-    """The ``campaign`` module; ``evidence`` is archive rows, or run folders by item. It may have a ``follow_up``."""
+    """The ``campaign`` module: ``evidence`` is rows or run folders; ``follow_up``, ``with_recordings`` are optional."""
 
     def plan(self, settings: Mapping[str, Any], **when: Unpack[When]) -> Campaign: ...
     def result(self, campaign: Campaign, evidence: Any, **memory: Any) -> Summary: ...

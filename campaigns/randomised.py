@@ -9,9 +9,8 @@ from typing import Any, Literal
 
 import pyarrow.parquet as pq
 import yaml
-from pydantic import BaseModel, ConfigDict
 
-from campaigns.campaign import Campaign, Item
+from campaigns.campaign import Campaign, Item, Strict
 from clusters.paths import ROOT
 from clusters.runtimes import capabilities, choose_runtime
 from clusters.scenario.scenario import Scenario, load_scenario
@@ -21,6 +20,7 @@ from history.errors import EvidenceError
 from history.folder import RunFolder
 from history.kafka_versions import DEFAULT_RELEASE
 from history.results.schedules import ScheduleRun, SchedulesResult
+from history.words import counted
 from history.yaml_files import read_mapping
 
 UNJUDGED: Mapping[str, Any] = {"verdict": "unknown", "sentence": "It was not recorded to its end, or not judged."}
@@ -28,10 +28,8 @@ _BASE = "steady"  # items patch a named scenario; the patch replaces all of it
 MAX_S = 4 * 3600
 
 
-class Question(BaseModel):
+class Question(Strict):
     """Settings of such campaigns; ``fault_mix`` defaults to the shipped one."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     kafka: str = DEFAULT_RELEASE
     fault_mix: str = ""
@@ -43,10 +41,10 @@ def fault_mix(file: str, runtime: str) -> FaultMix:
     mix, chosen = read_fault_mix(Path(file) if file else FAULT_MIX), choose_runtime(runtime)
     without: Mapping[str, Any] = {}
     if chosen == "docker":
-        from clusters.run.leftovers import hold_trial  # slow to import
+        from clusters.run.leftovers import hold_scratch_run  # slow to import
         from clusters.runtimes.kernel import lacking
 
-        without = lacking(kernel_parts(mix), hold_trial)
+        without = lacking(kernel_parts(mix), hold_scratch_run)
     return possible(mix, capabilities(chosen), without)
 
 
@@ -82,17 +80,17 @@ def steps_of(schedule: Scenario) -> int:
 
 def result(kind: Literal["fuzz", "soak"], campaign: Campaign, runs: Mapping[str, Path]) -> SchedulesResult:
     """Summarise the schedules' run folders."""
-    told = [run_of(item, runs.get(item.name)) for item in campaign.items]
+    schedules = [run_of(item, runs.get(item.name)) for item in campaign.items]
     kafka = str(campaign.settings["kafka"])
     return SchedulesResult(
         kind=kind,
         **campaign.named,
-        state=_state(told),
-        sentence=_sentence(told, kafka),
-        lines=[_line(run) for run in told if run.verdict != "pass"],
+        state=_state(schedules),
+        sentence=_sentence(schedules, kafka),
+        lines=[_line(run) for run in schedules if run.verdict != "pass"],
         kafka=kafka,
         settings=campaign.settings,
-        runs=told,
+        runs=schedules,
     )
 
 
@@ -138,11 +136,9 @@ def _state(runs: Sequence[ScheduleRun]) -> Literal["pass", "fail", "unknown"]:
 
 
 def _sentence(runs: Sequence[ScheduleRun], kafka: str) -> str:
-    violated, undecided = (
-        sum(bool(run.violations) for run in runs),
-        sum(run.verdict == "unknown" for run in runs),
-    )
-    schedules = "1 schedule" if len(runs) == 1 else f"{len(runs)} schedules"
+    violated = sum(bool(run.violations) for run in runs)
+    undecided = sum(run.verdict == "unknown" for run in runs)
+    schedules = counted(len(runs), "schedule")
     found = f"{violated} of {schedules} violated a guarantee" if violated else f"No violation in {schedules}"
     judged = f"; {undecided} could not be judged" if undecided else ""
     return f"{found} on Kafka {kafka}{judged}."

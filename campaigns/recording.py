@@ -17,7 +17,7 @@ from campaigns import kinds
 from campaigns.campaign import Campaign, CampaignFolder, Item
 from campaigns.places import Places
 from clusters.run import experiment, recorder, stages
-from clusters.run.host_lock import alone, beside_others
+from clusters.run.host_lock import exclusive_host, shared_host
 from clusters.scenario import durations
 from clusters.scenario.scenario import load_scenario
 from history import archive
@@ -165,7 +165,7 @@ def record_item(folder: CampaignFolder, item: Item, places: Places) -> Path:
     """
     campaign = folder.read_plan()
     labels = {**item.labels, "campaign": campaign.campaign_id, "item": item.name}
-    hold = alone if kinds.of(campaign.kind).benchmark else beside_others
+    hold = exclusive_host if kinds.of(campaign.kind).benchmark else shared_host
     with hold(tell=folder.say_waiting):
         run = experiment.prepare(
             item.scenario,

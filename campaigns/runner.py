@@ -14,7 +14,7 @@ from campaigns.places import Places
 from campaigns.recording import check_room, collected_runs, counted, outstanding, recorded_runs, runtime_of
 from campaigns.site import links_from, publish, write_index
 from clusters.run import experiment
-from clusters.run.host_lock import beside_others
+from clusters.run.host_lock import shared_host
 from history import archive
 from history.errors import BadInput, NoDocker
 from history.events import EventLog
@@ -98,7 +98,7 @@ def judge_recorded(folder: CampaignFolder, places: Places) -> list[str]:
     fresh = [run for _, run in collected_runs(campaign, places) if run.name not in known]
     EventLog(folder.stages).add("judging", runs=[run.name for run in fresh])
     for together in (fresh[first : first + TOGETHER] for first in range(0, len(fresh), TOGETHER)):
-        with beside_others(tell=folder.say_waiting):
+        with shared_host(tell=folder.say_waiting):
             judge(together)
         for run in together:
             publish(run)
@@ -115,6 +115,8 @@ def conclude(folder: CampaignFolder, places: Places) -> Summary:
     result = kind.campaign.result(campaign, evidence, **kind.memory(folder)).model_copy(
         update={"plimsoll": str(product()), "judges": sorted(judges)}
     )
+    if with_recordings := getattr(kind.campaign, "with_recordings", None):
+        result = with_recordings(result, recorded_runs(campaign, places))
     result.write(folder.result)
     report = result.report(f"plimsoll {kind.command}", datetime.now(UTC))
     write_atomically(folder.junit, junit(report))

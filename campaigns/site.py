@@ -71,7 +71,7 @@ def links_from(page: Path, rows: Sequence[Mapping[str, Any]], places: Places) ->
 def concluded(places: Places) -> list[Campaigns]:
     """Return each kind's concluded campaigns, newest first."""
     return [
-        Campaigns(kind.command, kind.many, kind.examples[0], _results(places.site / kind.command))
+        Campaigns(kind.command, kind.many, kind.examples[0], _results(places.site / kind.command), kind.one)
         for kind in map(kinds.of, kinds.names())
     ]
 

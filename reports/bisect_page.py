@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 from history.results.bisect import BisectResult, Judged
 from reports.cells import DASH, Cell, Column, linked, page_of, table
+from reports.figures import GREEN, RED, YELLOW, layout
 from reports.page import Listing, Plot, Section, Words, of_campaign
 
 MEANS = {
@@ -13,7 +14,7 @@ MEANS = {
     "unknown": "Which build is the first bad one is not known.",
 }
 MARKS = {"good": "pass", "bad": "fail", "open": "unknown", "undecided": "unknown", "not run": "quiet"}
-COLOURS = {"good": "#149a78", "bad": "#d6497f", "open": "#b58900"}
+COLOURS = {"good": GREEN, "bad": RED, "open": YELLOW}
 RULES = [
     "The first and the last build are run first. The search looks for the difference between them.",
     "Evidence is the logarithm of an e-process: above 0 it supports a bad build, below 0 a good one, for any share or "
@@ -77,28 +78,28 @@ _EVIDENCE: Column[Judged] = Column(
 
 def _figure(result: BisectResult) -> list[Plot]:
     """Green is good, red is bad."""
-    told = [each for each in result.judged if each.evidence is not None]
-    if not told:
+    judged = [each for each in result.judged if each.evidence is not None]
+    if not judged:
         return []
     figure = {
         "data": [
             {
                 "type": "bar",
-                "x": [each.number + 1 for each in told],
-                "y": [round(each.evidence or 0.0, 2) for each in told],
-                "text": [each.name[:12] for each in told],
-                "marker": {"color": [COLOURS.get(each.answer, COLOURS["open"]) for each in told]},
+                "x": [each.number + 1 for each in judged],
+                "y": [round(each.evidence or 0.0, 2) for each in judged],
+                "text": [each.name[:12] for each in judged],
+                "marker": {"color": [COLOURS.get(each.answer, COLOURS["open"]) for each in judged]},
                 "hovertemplate": "%{text}: %{y}<extra></extra>",
             }
         ],
-        "layout": {
-            "height": 260,
-            "margin": {"l": 60, "r": 16, "t": 12, "b": 50},
-            "showlegend": False,
-            "xaxis": {"title": {"text": "place, from good to bad"}, "range": [0.4, result.builds + 0.6]},
-            "yaxis": {"title": {"text": "evidence"}},
-        },
+        "layout": layout(
+            260,
+            top=12,
+            bottom=50,
+            xaxis={"title": {"text": "place, from good to bad"}, "range": [0.4, result.builds + 0.6]},
+            yaxis={"title": {"text": "evidence"}},
+        ),
     }
     caption = "Above 0 the runs look like those of a bad build, below 0 like those of a good one."
-    evidence = table("Evidence", [*_PLACE, _EVIDENCE], told)
+    evidence = table("Evidence", [*_PLACE, _EVIDENCE], judged)
     return [Plot("evidence", figure, "Evidence of each build that was run", caption, evidence)]

@@ -60,10 +60,10 @@ def _sections(result: results.CapacityResult, links: Links) -> Iterator[Section]
 
 
 def _question(result: results.CapacityResult) -> str:
-    asked = result.question
+    question = result.question
     return (
-        f"Question: {asked.write_mb_per_s:g} MB/s on {asked.brokers} brokers, RF {asked.replication_factor}, "
-        f"p99 within {asked.target_p99_ms:g} ms, recovery within {asked.target_recovery_s:g} s. "
+        f"Question: {question.write_mb_per_s:g} MB/s on {question.brokers} brokers, RF {question.replication_factor}, "
+        f"p99 within {question.target_p99_ms:g} ms, recovery within {question.target_recovery_s:g} s. "
         f"Measured on {_versions(result)} in {result.runs.count} runs."
     )
 
@@ -445,7 +445,7 @@ def _limits(result: results.CapacityResult, links: Links) -> Iterator[Block]:
 
 def _said(value: Any) -> str:
     if isinstance(value, list | tuple):
-        return " to ".join(f"{each:g}" for each in value)
+        return "; ".join(value) if value and isinstance(value[0], str) else " to ".join(f"{each:g}" for each in value)
     return {True: "yes", False: "no"}[value] if isinstance(value, bool) else str(value)
 
 

@@ -2,22 +2,34 @@
 
 from __future__ import annotations
 
-import textwrap
 from collections.abc import Mapping, Sequence
 from statistics import median
-from typing import Any
 
 from history.results.compare import Arm, Effect, PairOfRuns, PhaseLatency
+from reports.figures import (
+    BLUE,
+    GREEN,
+    ORANGE,
+    QUIET,
+    RED,
+    YELLOW,
+    Figure,
+    Trace,
+    layout,
+    level,
+    note,
+    scatter,
+    upright,
+    wrapped,
+)
 
-Figure = dict[str, Any]
-
-BASE, HEAD, QUIET = "#2a86d1", "#d97a16", "rgba(128, 140, 152, 0.75)"
+BASE, HEAD = BLUE, ORANGE
 WASH = "rgba(128, 140, 152, 0.28)"
 LOOKS = {
-    "regression": ("#d6497f", "x"),
-    "improvement": ("#149a78", "star"),
-    "equivalent": ("#2a86d1", "circle"),
-    "inconclusive": ("#b58900", "diamond"),
+    "regression": (RED, "x"),
+    "improvement": (GREEN, "star"),
+    "equivalent": (BLUE, "circle"),
+    "inconclusive": (YELLOW, "diamond"),
 }
 ROW = 46  # pixels
 NAME_LINE = 15  # pixels per further line of a name
@@ -32,62 +44,40 @@ SHORT = LINE + 8
 def forest(effects: Sequence[Effect], labels: Sequence[str]) -> Figure:
     """Draw a row per effect: margin, interval, estimate, name."""
     rows = range(len(effects))
-    names = ["<br>".join(textwrap.wrap(label, SHORT)) for label in labels]
+    names = [wrapped(label, SHORT) for label in labels]
     pitch = ROW + NAME_LINE * max((name.count("<br>") for name in names), default=0)
-    margins: dict[str, list[float | None]] = {"x": [], "y": []}
-    for row, effect in zip(rows, effects, strict=True):
-        low, high = _margin(effect)
-        margins["x"] += [low, high, None]
-        margins["y"] += [row, row, None]
-    band = {"type": "scatter", "mode": "lines", "name": "margin", "line": {"color": WASH, "width": 16}, **margins}
-    traces = [{**band, "connectgaps": False, "hoverinfo": "skip"}]
+    margins = [end for effect in effects for end in (*_margin(effect), None)]
+    places = [end for row in rows for end in (row, row, None)]
+    look: Figure = {"line": {"color": WASH, "width": 16}, "connectgaps": False, "hoverinfo": "skip"}
+    traces = [scatter("margin", margins, places, "lines", **look)]
     for verdict, (colour, symbol) in LOOKS.items():
         own = [row for row in rows if effects[row].verdict == verdict and effects[row].mean is not None]
         if own:
             traces.append(_estimates(verdict, [effects[row] for row in own], own, colour, symbol))
-    above = {"xref": "paper", "x": 0, "xanchor": "left", "yanchor": "bottom", "yshift": 9, "font": {"size": 12}}
-    shown = [{**above, "y": row, "text": name, "align": "left", "showarrow": False} for row, name in enumerate(names)]
+    axis = {"range": [len(effects) - 0.5, -0.8], "showticklabels": False, "showgrid": False, "zeroline": False}
     return {
         "data": traces,
-        "layout": {
-            "height": 120 + pitch * len(effects),
-            "margin": {"l": 16, "r": 16, "t": 8, "b": 84},
-            "showlegend": True,
-            "legend": {"orientation": "h", "x": 0, "y": -52 / (pitch * len(effects) + 28), "yanchor": "top"},
-            "hovermode": "closest",
-            "xaxis": {"title": {"text": "change from base to head"}, "range": _range(effects), "ticksuffix": " %"},
-            "yaxis": {
-                "range": [len(effects) - 0.5, -0.8],
-                "showticklabels": False,
-                "showgrid": False,
-                "zeroline": False,
-            },
-            "shapes": [_line({"xref": "x", "yref": "paper", "x0": 0, "x1": 0, "y0": 0, "y1": 1})],
-            "annotations": shown,
-        },
+        "layout": layout(
+            120 + pitch * len(effects),
+            top=8,
+            bottom=84,
+            left=16,
+            legend=-52 / (pitch * len(effects) + 28),
+            xaxis={"title": {"text": "change from base to head"}, "range": _range(effects), "ticksuffix": " %"},
+            yaxis=axis,
+            shapes=[upright(0)],
+            annotations=[note(name, 0, row, above=9, yref="y") for row, name in enumerate(names)],
+        ),
     }
 
 
-def _estimates(verdict: str, effects: Sequence[Effect], rows: Sequence[int], colour: str, symbol: str) -> Figure:
+def _estimates(verdict: str, effects: Sequence[Effect], rows: Sequence[int], colour: str, symbol: str) -> Trace:
     above = [0.0 if effect.high is None else effect.high - (effect.mean or 0.0) for effect in effects]
     below = [0.0 if effect.low is None else (effect.mean or 0.0) - effect.low for effect in effects]
-    return {
-        "type": "scatter",
-        "mode": "markers",
-        "name": verdict,
-        "x": [effect.mean for effect in effects],
-        "y": list(rows),
-        "error_x": {
-            "array": above,
-            "arrayminus": below,
-            "symmetric": False,
-            "color": colour,
-            "thickness": 2,
-            "width": 5,
-        },
-        "marker": {"color": colour, "symbol": symbol, "size": 10},
-        "hovertemplate": "%{x:+.1f} %<extra></extra>",
-    }
+    error = {"array": above, "arrayminus": below, "symmetric": False, "color": colour, "thickness": 2, "width": 5}
+    marker, hover = {"color": colour, "symbol": symbol, "size": 10}, "%{x:+.1f} %<extra></extra>"
+    means = [effect.mean for effect in effects]
+    return scatter(verdict, means, rows, error_x=error, marker=marker, hovertemplate=hover)
 
 
 def _margin(effect: Effect) -> tuple[float, float]:
@@ -104,50 +94,38 @@ def _range(effects: Sequence[Effect]) -> list[float]:
     return [max(-reach, -105.0), reach]
 
 
-def _line(where: Mapping[str, Any]) -> dict[str, Any]:
-    return {"type": "line", **where, "line": {"color": QUIET, "width": 1.5}}
-
-
 def pairs_figure(effect: Effect, label: str) -> Figure:
     """Draw each pair's change, by order, with mean, interval, and margin."""
     shown = [pair for pair in effect.pairs if pair.change is not None]
     traces = []
     for side, name, colour, symbol in ((0, "base ran first", BASE, "circle"), (1, "head ran first", HEAD, "diamond")):
         own = [pair for pair in shown if pair.ran_first == side]
-        points = {"x": [int(pair.pair) for pair in own], "y": [pair.change for pair in own]}
-        look = {
-            "marker": {"color": colour, "symbol": symbol, "size": 10},
-            "hovertemplate": "pair %{x}: %{y:+.1f} %<extra></extra>",
-        }
+        look = {"color": colour, "symbol": symbol, "size": 10}
+        hover = "pair %{x}: %{y:+.1f} %<extra></extra>"
         if own:
-            traces.append({"type": "scatter", "mode": "markers", "name": name, **points, **look})
-    low, high = _margin(effect)
-    across = {"xref": "paper", "yref": "y", "x0": 0, "x1": 1}
-    shapes = [
-        {"type": "rect", **across, "y0": low, "y1": high, "fillcolor": WASH, "line": {"width": 0}, "layer": "below"},
-        _line({**across, "y0": 0, "y1": 0}),
-    ]
+            numbers, changes = [int(pair.pair) for pair in own], [pair.change for pair in own]
+            traces.append(scatter(name, numbers, changes, marker=look, hovertemplate=hover))
+    shapes = [_wash(*_margin(effect), WASH), level(0)]
     if effect.low is not None and effect.high is not None:
-        wash = LOOKS.get(effect.verdict or "", (QUIET, ""))[0]
-        interval = {**across, "y0": effect.low, "y1": effect.high, "line": {"width": 0}, "layer": "below"}
-        shapes.append({"type": "rect", **interval, "fillcolor": wash, "opacity": 0.22})
-        shapes.append(
-            {"type": "line", **across, "y0": effect.mean, "y1": effect.mean, "line": {"color": wash, "width": 2}}
-        )
+        colour = LOOKS.get(effect.verdict or "", (QUIET, ""))[0]
+        shapes += [_wash(effect.low, effect.high, colour, opacity=0.22), level(effect.mean, color=colour, width=2)]
     return {
         "data": traces,
-        "layout": {
-            "height": 330,
-            "margin": {"l": 64, "r": 16, "t": 50, "b": 84},
-            "showlegend": True,
-            "legend": {"orientation": "h", "x": 0, "y": -0.24, "yanchor": "top"},
-            "hovermode": "closest",
-            "xaxis": {"title": {"text": "pair"}, "dtick": 1 if len(shown) <= 20 else 5, "range": _pair_range(shown)},
-            "yaxis": {"ticksuffix": " %", "zeroline": False, "range": _height(effect, shown)},
-            "shapes": shapes,
-            "annotations": [_heading(label)],
-        },
+        "layout": layout(
+            330,
+            top=50,
+            bottom=84,
+            legend=-0.24,
+            xaxis={"title": {"text": "pair"}, "dtick": 1 if len(shown) <= 20 else 5, "range": _pair_range(shown)},
+            yaxis={"ticksuffix": " %", "zeroline": False, "range": _height(effect, shown)},
+            shapes=shapes,
+            annotations=[note(f"<b>{wrapped(label, LINE)}</b>", 0, 1, size=13, above=6)],
+        ),
     }
+
+
+def _wash(low: float, high: float, colour: str, **look: float) -> Figure:
+    return {**level(low, width=0), "type": "rect", "y1": high, "fillcolor": colour, "layer": "below", **look}
 
 
 def _pair_range(shown: Sequence[PairOfRuns]) -> list[float]:
@@ -158,21 +136,10 @@ def _pair_range(shown: Sequence[PairOfRuns]) -> list[float]:
 def _height(effect: Effect, shown: Sequence[PairOfRuns]) -> list[float]:
     seen = [0.0, *_margin(effect), *(pair.change for pair in shown if pair.change is not None)]
     low, high = min(seen), max(seen)
-    room = high - low
+    height = high - low
     if effect.low is not None and effect.high is not None:
-        low, high = min(low, max(effect.low, low - room)), max(high, min(effect.high, high + room))
-    return [low - 0.08 * room, high + 0.08 * room]
-
-
-def _heading(text: str) -> dict[str, Any]:
-    where = {"xref": "paper", "yref": "paper", "x": 0, "y": 1, "xanchor": "left", "yanchor": "bottom", "yshift": 6}
-    return {
-        **where,
-        "text": f"<b>{'<br>'.join(textwrap.wrap(text, LINE))}</b>",
-        "align": "left",
-        "showarrow": False,
-        "font": {"size": 13},
-    }
+        low, high = min(low, max(effect.low, low - height)), max(high, min(effect.high, high + height))
+    return [low - 0.08 * height, high + 0.08 * height]
 
 
 def latency(rows: Sequence[PhaseLatency], percentiles: Mapping[str, str]) -> Figure:
@@ -187,31 +154,30 @@ def latency(rows: Sequence[PhaseLatency], percentiles: Mapping[str, str]) -> Fig
                 look = {"line": {"color": colour, "dash": dash, "width": 1.6}}
                 look["marker"] = {"color": colour, "symbol": symbol, "size": 8}
                 places = [at + shift for at in range(len(phases))]
-                drawn = _spread([of_phase.get(phase) for phase in phases], colour)
-                traces.append({"name": f"{arm} {percentile}", "x": places, **drawn, **look})
+                spread = [of_phase.get(phase) for phase in phases]
+                traces.append({**_spread(f"{arm} {percentile}", places, spread, colour), **look})
     ends = [value for row in rows for value in (*row.base, *row.head)]
     least, most = min(ends, default=1.0), max(ends, default=1.0)
     log_scale = {"type": "log", "dtick": "D2" if most < FEW_TICKS * least else 1}
     scale = {"type": "linear"} if most < NO_LOG * least else log_scale
-    wrapped = ["<br>".join(textwrap.wrap(phase or "whole run", LABEL)) for phase in phases]
+    names = [wrapped(phase or "whole run", LABEL) for phase in phases]
     return {
         "data": traces,
-        "layout": {
-            "height": 420,
-            "margin": {"l": 64, "r": 16, "t": 10, "b": 120},
-            "showlegend": True,
-            "legend": {"orientation": "h", "x": 0, "y": -0.2, "yanchor": "top"},
-            "hovermode": "closest",
-            "xaxis": {"tickvals": list(range(len(phases))), "ticktext": wrapped, "range": [-0.5, len(phases) - 0.5]},
-            "yaxis": {"title": {"text": "latency (ms)"}, **scale},
-        },
+        "layout": layout(
+            420,
+            top=10,
+            bottom=120,
+            legend=-0.2,
+            xaxis={"tickvals": list(range(len(phases))), "ticktext": names, "range": [-0.5, len(phases) - 0.5]},
+            yaxis={"title": {"text": "latency (ms)"}, **scale},
+        ),
     }
 
 
-def _spread(phases: Sequence[Sequence[float] | None], colour: str) -> Figure:
-    middle = [median(values) if values else None for values in phases]
-    up = [max(values) - median(values) if values else None for values in phases]
-    down = [median(values) - min(values) if values else None for values in phases]
+def _spread(name: str, places: Sequence[float], runs: Sequence[Sequence[float] | None], colour: str) -> Trace:
+    middle = [median(values) if values else None for values in runs]
+    up = [max(values) - median(values) if values else None for values in runs]
+    down = [median(values) - min(values) if values else None for values in runs]
     error = {"array": up, "arrayminus": down, "symmetric": False, "color": colour, "thickness": 1.2, "width": 3}
-    hover = {"hovertemplate": "%{y:.3g} ms<extra></extra>"}
-    return {"type": "scatter", "mode": "lines+markers", "connectgaps": False, "y": middle, "error_y": error, **hover}
+    hover = "%{y:.3g} ms<extra></extra>"
+    return scatter(name, places, middle, "lines+markers", connectgaps=False, error_y=error, hovertemplate=hover)

@@ -8,7 +8,8 @@ from itertools import accumulate, groupby
 from typing import NamedTuple
 
 from reports.cells import Column, Table, table
-from reports.plots import OK, Figure, run_layout
+from reports.figures import Figure
+from reports.plots import OK, run_layout
 from reports.run_data import SERIES, Row, RunData
 from reports.run_tables import partition_name
 

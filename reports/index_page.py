@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 from history.results.base import Summary
 from reports.cells import DASH, Cell, Column, table
+from reports.figures import VERDICTS, layout, scatter
 from reports.page import Block, Listing, Page, Plot, Section, Words
 from reports.page import render as render_page
 
@@ -28,10 +29,11 @@ class Campaigns(NamedTuple):
     many: str
     example: str
     concluded: Sequence[Concluded]
+    one: str = ""
 
-
-_COLOURS = {"pass": "#149a78", "fail": "#d6497f", "unknown": "#b58900"}
-_SYMBOLS = {"pass": "circle", "fail": "x", "unknown": "diamond"}
+    @property
+    def counted(self) -> str:
+        return _counted(len(self.concluded), self.one or self.many.removesuffix("s"), self.many).lower()
 
 
 _CAMPAIGN: list[Column[Concluded]] = [
@@ -72,13 +74,13 @@ def _sentence(runs: Sequence[Row], kinds: Sequence[Campaigns]) -> str:
     if not runs:
         return "The archive has no runs yet: `make demo` records the first."
     verdicts = Counter(row["verdict"] for row in runs)
-    counts = ", ".join(f"{verdicts[word]:,} {word}" for word in _COLOURS if verdicts[word])
-    many = [_counted(len(kind.concluded), kind.many.lower()) for kind in kinds if kind.concluded]
-    return f"{_counted(len(runs), 'runs')}: {counts}" + (f"; {', '.join(many)}." if many else ".")
+    counts = ", ".join(f"{verdicts[word]:,} {word}" for word in VERDICTS if verdicts[word])
+    many = [kind.counted for kind in kinds if kind.concluded]
+    return f"{_counted(len(runs), 'run', 'runs')}: {counts}" + (f"; {', '.join(many)}." if many else ".")
 
 
-def _counted(number: int, what: str) -> str:
-    return f"{number:,} {what}" if number != 1 else f"1 {what.removesuffix('s')}"
+def _counted(number: int, one: str, many: str) -> str:
+    return f"{number:,} {one if number == 1 else many}"
 
 
 def _runs_by_day(runs: Sequence[Row], links: Mapping[str, str]) -> Iterable[Block]:
@@ -122,19 +124,19 @@ _POINT: list[Column[Row]] = [
 def _figure(runs: Sequence[Row]) -> dict[str, Any]:
     scenarios = sorted({row["scenario"] for row in runs}, reverse=True)
     traces = []
-    for word, colour in _COLOURS.items():
+    for word, (colour, symbol) in VERDICTS.items():
         own = [row for row in runs if row["verdict"] == word]
-        marker = {"color": colour, "symbol": _SYMBOLS[word], "size": 9, "opacity": 0.8}
-        points = {"x": [_start(row) for row in own], "y": [row["scenario"] for row in own]}
-        traces.append({"type": "scatter", "mode": "markers", "name": word, "marker": marker, **points})
+        marker = {"color": colour, "symbol": symbol, "size": 9, "opacity": 0.8}
+        traces.append(scatter(word, map(_start, own), [row["scenario"] for row in own], marker=marker))
     return {
         "data": [trace for trace in traces if trace["x"]],
-        "layout": {
-            "height": 150 + 26 * len(scenarios),
-            "margin": {"l": 8, "r": 16, "t": 34, "b": 58},
-            "showlegend": True,
-            "legend": {"orientation": "h", "x": 0, "y": 1, "xanchor": "left", "yanchor": "bottom"},
-            "xaxis": {"type": "date", "title": {"text": "started (UTC)"}},
-            "yaxis": {"automargin": True, "categoryorder": "array", "categoryarray": scenarios},
-        },
+        "layout": layout(
+            150 + 26 * len(scenarios),
+            top=34,
+            bottom=58,
+            left=8,
+            legend=1 + 26 / (58 + 26 * len(scenarios)),  # above the figure
+            xaxis={"type": "date", "title": {"text": "started (UTC)"}},
+            yaxis={"automargin": True, "categoryorder": "array", "categoryarray": scenarios},
+        ),
     }

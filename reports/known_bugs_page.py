@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from history.results.known_bugs import Arm, KnownBugsResult, Try
-from reports.cells import DASH, Cell, Column, linked, page_of, table
+from history.results.known_bugs import Arm, KnownBugsResult, Timeline, Try
+from reports.cells import DASH, Cell, Column, linked, page_of, plain, table
 from reports.page import Block, Listing, Section, Words, of_campaign
+from reports.page import Links as Addresses
 
 Links = Mapping[str, str]
 
@@ -27,12 +28,19 @@ LIMITS = [
     "A version is clean if these tries found nothing on it. The interval says what so few tries leave open.",
 ]
 
+REPLICAS = (
+    "The first run of each bug that found it. Brokers A, B, C are 1, 2, 3. `20/520 e1` is a replica just before, as "
+    "its own broker reports it: high watermark 20, log end offset 520, leader epoch 1. A dash: as above; silent: no "
+    "answer within 0.5 s."
+)
+
 
 def render(result: KnownBugsResult, links: Links) -> str:
     """Render the page as HTML."""
     sections = [
         Section("versions", "Bug by version", list(_versions(result, links))),
         Section("tries", "Every try", [_tries(result, links)]),
+        *_timelines(result, links),
         Section("limits", "Limits", [Words(LIMITS)]),
     ]
     facts, word = _facts(result), STATE_WORDS[result.state]
@@ -103,3 +111,23 @@ def _tries(result: KnownBugsResult, links: Links) -> Block:
     ]
     rows = [(arm, run) for arm in result.arms for run in arm.runs]
     return Listing("tries", table("Every judged try", columns, rows), filtered=True)
+
+
+def _timelines(result: KnownBugsResult, links: Links) -> Iterator[Section]:
+    if result.timelines:
+        blocks = [block for each in result.timelines for block in _timeline(each, links)]
+        yield Section("timelines", "What goes wrong, replica by replica", [Words(REPLICAS), *blocks], "Replicas")
+
+
+def _timeline(run: Timeline, links: Links) -> Iterator[Block]:
+    above: Mapping[str, str] = {}
+    rows = []
+    for moment in run.moments:
+        changed = ["" if above.get(broker) == state else state for broker, state in moment.replicas.items()]
+        rows.append([f"{moment.s:.1f}", moment.what, *changed])
+        above = moment.replicas
+    columns = plain("second", "action or observation", *(f"broker {broker}" for broker in above))
+    caption = f"{run.issue} on Kafka {run.version}: {run.partition}"
+    yield Listing(f"replicas-{run.run_id}", table(caption, columns, rows), folded=True)
+    if run.run_id in links:
+        yield Addresses([(f"run: {run.run_id}", links[run.run_id])])

@@ -15,34 +15,38 @@ Words = Mapping[str, Any]
 class Sender(NamedTuple):
     """A producer: manifest entry, final report, and compression."""
 
-    asked: ProducerInfo
-    said: Words
+    producer: ProducerInfo
+    report: Words
     compression: str
 
 
 def senders(run: RunData) -> list[Sender]:
     """Return the producers that have a rate."""
-    said, loads = {client["client_id"]: client for client in run.clients}, run.manifest.loads
+    reports, loads = {client["client_id"]: client for client in run.clients}, run.manifest.loads
     return [
-        Sender(asked, said.get(asked.producer_id, {}), loads.get(asked.load or "", {}).get("compression", "none"))
-        for asked in run.manifest.producers
-        if asked.rate_per_s
+        Sender(
+            producer,
+            reports.get(producer.producer_id, {}),
+            loads.get(producer.load or "", {}).get("compression", "none"),
+        )
+        for producer in run.manifest.producers
+        if producer.rate_per_s
     ]
 
 
 def load_sentence(run: RunData) -> str:
     """Describe unsent records and the busiest generator; empty without ``busy_ns``."""
-    said = [sender.said for sender in senders(run) if sender.said.get("busy_ns")]
-    if not said:
+    report = [sender.report for sender in senders(run) if sender.report.get("busy_ns")]
+    if not report:
         return ""
-    due, refused = (sum(each[name] for each in said) for name in ("rows", "overflowed"))
+    due, refused = (sum(each[name] for each in report) for name in ("rows", "overflowed"))
     missed = (
         f"{refused:,} of {due:,} records that were due were never sent" if refused else f"{due:,} records, all sent"
     )
-    busiest = max(said, key=_busy)
-    if len(said) > 1:
+    busiest = max(report, key=_busy)
+    if len(report) > 1:
         most = f"the busiest, {busiest['client_id']}, {_busy(busiest):.0%} of the time"
-        return f"{len(said)} open-loop producers: {missed}; {most}"
+        return f"{len(report)} open-loop producers: {missed}; {most}"
     # larger batches cost less per record
     could = (due - refused) / (busiest["busy_ns"] / 1e9)
     return (
@@ -51,8 +55,8 @@ def load_sentence(run: RunData) -> str:
     )
 
 
-def _busy(said: Words) -> float:
-    return float(said["busy_ns"] / said["offering_ns"])
+def _busy(report: Words) -> float:
+    return float(report["busy_ns"] / report["offering_ns"])
 
 
 _COUNTED = {
@@ -65,34 +69,34 @@ _COUNTED = {
 
 
 def _count(heading: str, name: str, meaning: str) -> Column[Sender]:
-    return Column(heading, lambda sender: sender.said.get(name), "number", meaning)
+    return Column(heading, lambda sender: sender.report.get(name), "number", meaning)
 
 
-def _name(asked: ProducerInfo) -> str:
-    own = asked.producer_id
-    return own if asked.load is None or own.startswith(asked.load) else f"{own} ({asked.load})"
+def _name(producer: ProducerInfo) -> str:
+    own = producer.producer_id
+    return own if producer.load is None or own.startswith(producer.load) else f"{own} ({producer.load})"
 
 
 def _settings(sender: Sender) -> str:
-    asked = sender.asked
+    producer = sender.producer
     words = [
-        f"acks={asked.acks}",
-        "idempotent" if asked.idempotence else "",
-        "transactions" if asked.transaction_timeout_ms else "",
-        f"{asked.record_bytes:,} B" if asked.record_bytes else "",
+        f"acks={producer.acks}",
+        "idempotent" if producer.idempotence else "",
+        "transactions" if producer.transaction_timeout_ms else "",
+        f"{producer.record_bytes:,} B" if producer.record_bytes else "",
         "" if sender.compression == "none" else sender.compression,
-        f"{asked.engine} {asked.client or ''}".rstrip(),
+        f"{producer.engine} {producer.client or ''}".rstrip(),
     ]
     return ", ".join(filter(None, words))
 
 
 _PRODUCERS: list[Column[Sender]] = [
-    Column("producer", lambda sender: _name(sender.asked), "name"),
-    Column("topic", lambda sender: sender.asked.topic, "name"),
+    Column("producer", lambda sender: _name(sender.producer), "name"),
+    Column("topic", lambda sender: sender.producer.topic, "name"),
     Column("settings", _settings, "text"),
-    Column("rate at first", lambda sender: f"{round(sender.asked.rate_per_s or 0, 1):,.10g}/s", "number"),
+    Column("rate at first", lambda sender: f"{round(sender.producer.rate_per_s or 0, 1):,.10g}/s", "number"),
     *(_count(heading, *counted) for heading, counted in _COUNTED.items()),
-    Column("busy", lambda sender: f"{_busy(sender.said):.0%}" if sender.said.get("busy_ns") else DASH, "number"),
+    Column("busy", lambda sender: f"{_busy(sender.report):.0%}" if sender.report.get("busy_ns") else DASH, "number"),
 ]
 
 

@@ -8,7 +8,8 @@ from statistics import median
 from typing import NamedTuple
 
 from reports.cells import DASH, Column, Table, table
-from reports.plots import PALETTE, Figure, run_layout
+from reports.figures import PALETTE, Figure
+from reports.plots import run_layout
 from reports.run_data import RunData
 
 MB = 1e6

@@ -4,12 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import datetime, timedelta
-from typing import Any
 
 from history.results.nightly import Series
-from reports.plots import PALETTE, QUIET
-
-Figure = dict[str, Any]
+from reports.figures import PALETTE, Figure, Trace, band, layout, note, scatter, upright
 
 STRIP, GAP, TOP, BOTTOM = 110, 40, 34, 84  # pixels
 MIN_SPAN = 1.6
@@ -35,37 +32,34 @@ def nightly_runs_figure(series: Sequence[Series]) -> Figure:
     strips = list(dict.fromkeys(_strip(each) for each in series))
     versions = sorted({each.kafka_version for each in series})
     drawn = len(strips) * STRIP + (len(strips) - 1) * GAP
-    layout: Figure = {
-        "height": drawn + TOP + BOTTOM,
-        "margin": {"l": 64, "r": 16, "t": TOP, "b": BOTTOM},
-        "hovermode": "closest",
-        "showlegend": True,
-        "legend": {"orientation": "h", "x": 0, "y": -36 / drawn, "yanchor": "top"},
-        "xaxis": {"type": "date", "anchor": "y" if len(strips) == 1 else f"y{len(strips)}", "range": _range(series)},
-        "annotations": [],
-        "shapes": [],
-    }
-    data: list[Figure] = []
+    lowest = "y" if len(strips) == 1 else f"y{len(strips)}"
+    axes: Figure = {"xaxis": {"type": "date", "anchor": lowest, "range": _range(series)}}
+    titles, lines = [], []
+    data: list[Trace] = []
     shown: set[str] = set()
     for row, strip in enumerate(strips):
         axis = "y" if row == 0 else f"y{row + 1}"
         top = 1 - row * (STRIP + GAP) / drawn
         own = [each for each in series if _strip(each) == strip]
-        layout[f"yaxis{axis[1:]}"] = {
+        axes[f"yaxis{axis[1:]}"] = {
             "domain": [max(0.0, top - STRIP / drawn), top],
             "range": _scale(own),
             "nticks": 4,
             "ticksuffix": f" {own[0].unit}".rstrip(),
         }
-        layout["annotations"].append(_title(strip, top))
+        titles.append(note(_title(strip), 0, top))
         for each in own:
             version = each.kafka_version
             data += _traces(each, axis, versions.index(version), is_first=version not in shown)
             shown.add(version)
             if each.state in TELLING and each.change:
-                layout["shapes"].append(_line_at(each.change.since_at, axis, "dot"))
-        layout["shapes"] += [_line_at(at, axis, "dash") for at in sorted(_markers(own))]
-    return {"data": data, "layout": layout}
+                lines.append(upright(each.change.since_at, f"{axis} domain", dash="dot"))
+        lines += [upright(at, f"{axis} domain", dash="dash") for at in sorted(_markers(own))]
+    height, legend = drawn + TOP + BOTTOM, -36 / drawn
+    return {
+        "data": data,
+        "layout": layout(height, top=TOP, bottom=BOTTOM, legend=legend, annotations=titles, shapes=lines, **axes),
+    }
 
 
 def _strip(each: Series) -> str:
@@ -85,42 +79,29 @@ def _scale(own: Sequence[Series]) -> list[float]:
     return [middle / half, middle * half]
 
 
-def _traces(each: Series, axis: str, number: int, *, is_first: bool) -> list[Figure]:
+def _traces(each: Series, axis: str, number: int, *, is_first: bool) -> list[Trace]:
     colour, version, points = PALETTE[number % len(PALETTE)], each.kafka_version, each.points
-    common = {"type": "scatter", "x": [point.at for point in points], "yaxis": axis, "legendgroup": version}
-    edge = {**common, "mode": "lines", "line": {"width": 0}, "hoverinfo": "skip", "showlegend": False}
-    low = {**edge, "name": f"{each.name}, lowest", "y": [point.low for point in points]}
-    high = {**edge, "name": f"{each.name}, highest", "y": [point.high for point in points], "fill": "tonexty"}
-    line = {
-        **common,
-        "name": version,
-        "mode": "lines+markers",
-        "y": [point.value for point in points],
-        "line": {"color": colour, "width": 2},
-        "marker": {"color": colour, "symbol": SYMBOLS[number % len(SYMBOLS)], "size": 7},
-        "showlegend": is_first,
-        "text": [point.nightly_run for point in points],
-        "hovertemplate": f"{version}, %{{text}}: %{{y:.4g}} {each.unit}<extra></extra>",
-    }
-    return [low, {**high, "fillcolor": _washed(colour)}, line]
-
-
-def _washed(colour: str) -> str:
-    red, green, blue = (int(colour[place : place + 2], 16) for place in (1, 3, 5))
-    return f"rgba({red}, {green}, {blue}, 0.18)"
+    times, place = [point.at for point in points], {"yaxis": axis, "legendgroup": version}
+    lows, highs = [point.low for point in points], [point.high for point in points]
+    line = scatter(
+        version,
+        times,
+        [point.value for point in points],
+        "lines+markers",
+        line={"color": colour, "width": 2},
+        marker={"color": colour, "symbol": SYMBOLS[number % len(SYMBOLS)], "size": 7},
+        showlegend=is_first,
+        text=[point.nightly_run for point in points],
+        hovertemplate=f"{version}, %{{text}}: %{{y:.4g}} {each.unit}<extra></extra>",
+        **place,
+    )
+    return [*band(each.name, times, lows, highs, colour, **place), line]
 
 
 def _markers(own: Sequence[Series]) -> set[str]:
     return {point.at for each in own for point in each.points if point.changed}
 
 
-def _line_at(at: str, axis: str, dash: str) -> Figure:
-    line = {"color": QUIET, "width": 1.5, "dash": dash}
-    return {"type": "line", "xref": "x", "yref": f"{axis} domain", "x0": at, "x1": at, "y0": 0, "y1": 1, "line": line}
-
-
-def _title(text: str, top: float) -> Figure:
-    place = {"xref": "paper", "yref": "paper", "x": 0, "y": top, "xanchor": "left", "yanchor": "bottom"}
-    if len(text) > MAX_LINE:  # width of a phone
-        text = text.replace(", ", ",<br>", 1)
-    return {**place, "text": text, "showarrow": False, "font": {"size": 12}}
+def _title(text: str) -> str:
+    """Break a title that is wider than a phone."""
+    return text.replace(", ", ",<br>", 1) if len(text) > MAX_LINE else text

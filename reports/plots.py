@@ -9,18 +9,13 @@ from collections.abc import Iterable, Iterator
 from itertools import groupby, pairwise
 from typing import Any
 
+from reports.figures import BLUE, GREEN, PALETTE, QUIET, RED, VIOLET, YELLOW, Figure, Trace, note, upright
 from reports.run_data import Row, RunData
 from reports.timeline import Span, end_of_run, faults, phases
 
-Figure = dict[str, Any]
-Trace = dict[str, Any]
-
-# Okabe and Ito's colour-blind-safe hues, visible on white and near-black.
-PALETTE = ("#2a86d1", "#d97a16", "#149a78", "#b565c4", "#b58900", "#d6497f", "#6b8fa8", "#8a7a5c")
-OK, FAILED, UNKNOWN = "#2a86d1", "#d6497f", "#b58900"
+OK, FAILED, UNKNOWN = BLUE, RED, YELLOW
 BAND = "rgba(217, 122, 22, 0.13)"
 BAND_EDGE = "rgba(217, 122, 22, 0.55)"
-QUIET = "rgba(128, 140, 152, 0.75)"
 POINTS = 24_000  # in all; keeps a page below 2 MB
 LABEL_LINE = 15  # pixels
 LETTERS = 150  # that fit across a figure, roughly
@@ -71,7 +66,10 @@ def run_layout(run: RunData, height: int, headings: dict[str, float], **axes: An
     lines = 1 + max((line for _, _, line in placed), default=-1)
     margin = {"l": 64, "r": 16, "t": 26 + LABEL_LINE * lines, "b": 44}
     drawn_height = height - margin["t"] - margin["b"]
-    labels = [_heading(text, top, LABEL_LINE * lines * (top == 1)) for text, top in headings.items()]
+    labels = [
+        note(f"<b>{text}</b>", 0, top, size=13, above=2 + LABEL_LINE * lines * (top == 1))
+        for text, top in headings.items()
+    ]
     below = {"orientation": "h", "x": 0, "xanchor": "left", "y": -56 / drawn_height, "yanchor": "top"}
     lowest = "y2" if "yaxis2" in axes else "y"
     return {
@@ -88,22 +86,17 @@ def run_layout(run: RunData, height: int, headings: dict[str, float], **axes: An
             "unifiedhovertitle": {"text": "%{x} s"},
             "anchor": lowest,
         },
-        "shapes": [_phase_line(phase) for phase in phases(run)] + [_band(fault) for fault in found],
-        "annotations": labels + [_band_label(*label) for label in placed],
+        "shapes": [upright(phase.start_s, width=1, dash="dot") for phase in phases(run)]
+        + [_band(fault) for fault in found],
+        "annotations": labels
+        + [note(text, start_s, 1, size=11, above=LABEL_LINE * line - 2, xref="x") for start_s, text, line in placed],
         **axes,
     }
 
 
-def _phase_line(phase: Span) -> dict[str, Any]:
-    line = {"color": QUIET, "width": 1, "dash": "dot"}
-    where = {"xref": "x", "yref": "paper", "x0": phase.start_s, "x1": phase.start_s, "y0": 0, "y1": 1}
-    return {"type": "line", **where, "line": line}
-
-
 def _band(fault: Span) -> dict[str, Any]:
-    edge = {"color": BAND_EDGE, "width": 1}
-    where = {"xref": "x", "yref": "paper", "x0": fault.start_s, "x1": fault.end_s, "y0": 0, "y1": 1}
-    return {"type": "rect", **where, "fillcolor": BAND, "line": edge, "layer": "below"}
+    where = {**upright(fault.start_s, color=BAND_EDGE, width=1), "x1": fault.end_s}
+    return {**where, "type": "rect", "fillcolor": BAND, "layer": "below"}
 
 
 def _placed(found: list[Span], shown_s: list[float]) -> list[tuple[float, str, int]]:
@@ -128,16 +121,6 @@ def _on_lines(labels: list[tuple[float, str]], shown_s: list[float]) -> list[tup
 
 def _uncovered(labels: list[tuple[float, str]], shown_s: list[float]) -> list[str]:
     return [text if line == 0 else "" for _, text, line in _on_lines(labels, shown_s)]
-
-
-def _band_label(start_s: float, text: str, line: int) -> dict[str, Any]:
-    where = {"xref": "x", "yref": "paper", "x": start_s, "y": 1, "xanchor": "left", "yanchor": "bottom"}
-    return {**where, "text": text, "showarrow": False, "font": {"size": 11}, "yshift": LABEL_LINE * line - 2}
-
-
-def _heading(text: str, top: float, above: int) -> dict[str, Any]:
-    where = {"xref": "paper", "yref": "paper", "x": 0, "y": top, "xanchor": "left", "yanchor": "bottom"}
-    return {**where, "text": f"<b>{text}</b>", "showarrow": False, "font": {"size": 13}, "yshift": 2 + above}
 
 
 # --- HW and LEO ----------------------------------------------------------------------------------
@@ -397,9 +380,9 @@ def _leader_labels(run: RunData, partition: str, views: list[Row], brokers: list
         for earlier, view in zip(before, views, strict=False)
         if view["leader"] in brokers and (earlier is None or _reign(earlier) != _reign(view))
     ]
-    said = [(run.seconds(view["t_ns"]), f"leads, epoch {view['leader_epoch']}") for view in starts]
+    labels = [(run.seconds(view["t_ns"]), f"leads, epoch {view['leader_epoch']}") for view in starts]
     of_lane = [
-        [label for label, view in zip(said, starts, strict=True) if view["leader"] == broker] for broker in brokers
+        [label for label, view in zip(labels, starts, strict=True) if view["leader"] == broker] for broker in brokers
     ]
     return {
         "type": "scatter",
@@ -428,8 +411,8 @@ OUTCOMES = (  # name, column, colour, pattern
     ("unknown", "indeterminate", UNKNOWN, "x"),
 )
 PERCENTILES = (  # name, column, colour, dash, symbol
-    ("p50", "p50_ms", "#149a78", "solid", "circle"),
-    ("p99", "p99_ms", "#b565c4", "dot", "square"),
+    ("p50", "p50_ms", GREEN, "solid", "circle"),
+    ("p99", "p99_ms", VIOLET, "dot", "square"),
 )
 
 

@@ -112,7 +112,8 @@ def read_run(path: Path) -> RunData:
     tables: dict[str, list[Row]] = {}
     # the page draws the tables of the metrics
     judged = {name: (folder.judged(name), schema) for name, schema in JUDGED.items() if name != "metrics"}
-    wanted = {"offsets": (folder.table("offsets"), OFFSETS), **judged}
+    captured = {} if manifest.watched else {"offsets": (folder.table("offsets"), OFFSETS)}
+    wanted = {**captured, **judged}
     if (usage := folder.table("usage")).exists():  # imported histories have no usage
         wanted["usage"] = (usage, USAGE)
     if manifest.group:

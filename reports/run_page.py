@@ -21,9 +21,10 @@ from history.remote import check_reachable, path_of
 from history.tables import RECORDED
 from reports import group, load, page, run_tables
 from reports.cells import Table
+from reports.figures import Figure
 from reports.memory import memory_figure, memory_table, used
 from reports.page import Block, Command, Links, Listing, Page, Plot, Section, Words
-from reports.plots import Figure, figures
+from reports.plots import figures
 from reports.run_data import RunData, read_run
 from reports.strip import strip_of
 from reports.timeline import end_of_run, faults, phases
@@ -36,6 +37,7 @@ VERDICT_MEANS = {
     "fail": "A guarantee of this configuration was violated.",
     "unknown": "The evidence does not suffice for a verdict.",
 }
+WATCH_MEANS = "Every check that reads replicas and metadata alone was made, and holds."
 
 
 def publish(path: Path, site: Path | None = None) -> Path:
@@ -66,7 +68,7 @@ def _write_cases(run: RunData) -> None:
 def render(run: RunData, site: Path) -> str:
     """Render the page as HTML; ``site`` holds plotly.js."""
     manifest, verdict = run.manifest, run.verdict["verdict"]
-    kafka = "imported" if manifest.foreign else f"Kafka {manifest.kafka_version}"
+    kafka = "imported" if manifest.foreign else "read only" if manifest.watched else f"Kafka {manifest.kafka_version}"
     return page.render(
         Page(
             title=f"{verdict}: {manifest.scenario_name}, {kafka}",
@@ -74,7 +76,7 @@ def render(run: RunData, site: Path) -> str:
             above=_subject(run),
             sentence=run.verdict.get("sentence") or VERDICT_MEANS[verdict],
             state=verdict,
-            meaning=VERDICT_MEANS[verdict],
+            meaning=_meaning(manifest, verdict),
             head=list(_head(run)),
             facts=_facts(run),
             sections=list(_sections(run, figures(run))),
@@ -85,11 +87,20 @@ def render(run: RunData, site: Path) -> str:
     )
 
 
+def _meaning(manifest: Manifest, verdict: str) -> str:
+    return WATCH_MEANS if manifest.watched and verdict == "pass" else VERDICT_MEANS[verdict]
+
+
 def _sections(run: RunData, drawn: dict[str, Figure]) -> Iterator[Section]:
     replicas = "High watermark and log end offset of every replica"
     yield Section("timeline", "Timeline", list(_timeline(run)))
     yield Section("replicas", replicas, list(_replicas(run, drawn)), "HW and LEO")
     yield Section("isr", "In-sync replicas", _isr(run, drawn), "ISR")
+    if run.manifest.watched:
+        yield Section("invariants", "Invariants", list(_invariants(run)))
+        yield Section("not-judged", "What a watch cannot judge", [_not_judged(run)], "Not judged")
+        yield Section("files", "Evidence, and how to judge it again", _files(run), "Evidence")
+        return
     yield Section("sends", "Sends and latency", list(_sends(run, drawn)), "Sends")
     if run.manifest.group:
         title = "Share group" if run.manifest.shares else "Consumer group"
@@ -104,6 +115,18 @@ def _sections(run: RunData, drawn: dict[str, Figure]) -> Iterator[Section]:
     yield Section("files", "Evidence, and how to judge it again", _files(run), "Evidence")
 
 
+def _not_judged(run: RunData) -> Words:
+    return Words(
+        [
+            f"The evidence is {run.verdict['evidence']}.",
+            "Whether acknowledged records are lost or duplicated needs Plimsoll's own clients.",
+            "Whether elections and ISR changes were right needs the controller's history and the server logs.",
+            "Whether the logs of all replicas agree needs their segments.",
+            f"So these checks were not made: {', '.join(run.verdict.get('not_judged', ()))}.",
+        ]
+    )
+
+
 # --- the head of the page ------------------------------------------------------------------------
 
 
@@ -111,6 +134,8 @@ def _subject(run: RunData) -> str:
     manifest = run.manifest
     injected = len(faults(run))
     on = "an imported history" if manifest.foreign else f"Kafka {_kafka(manifest)}, {len(manifest.brokers)} brokers"
+    if manifest.watched:
+        return f"{len(manifest.brokers)} brokers that Plimsoll did not start. {manifest.scenario['why']}"
     many = f", {injected} fault{'s' * (injected != 1)} injected" if injected else ", no fault injected"
     why = manifest.scenario.get("why", "")
     return f"`{manifest.scenario_name}` on {on}{'' if manifest.foreign else many}. {why}".rstrip()
@@ -152,8 +177,13 @@ def _facts(run: RunData) -> list[tuple[str, str]]:
         ("Keys", ", ".join(f"{place} is {key}" for place, key in _keys(manifest.scenario))),
         ("Imported", _when(manifest.started_at)),
     ]
+    watched = [
+        ("Cluster", f"{len(manifest.brokers)} brokers at {', '.join(node.address for node in manifest.brokers)}"),
+        ("Samples", f"{manifest.probe_hz:g} per second of each replica"),
+        ("Started", _when(manifest.started_at)),
+    ]
     facts = [
-        *(imported if manifest.foreign else cluster),
+        *(imported if manifest.foreign else watched if manifest.watched else cluster),
         ("Producers", "; ".join(ack)),
         ("Load", load.load_sentence(run)),
         ("Duration", _how_long(run)),

@@ -227,6 +227,7 @@ _INVARIANTS: list[Column[Row]] = [
     _value("checked", kind="number"),
     _value("violations", kind="number"),
     _value("reason", kind="text"),
+    _value("known_bug", "known bug", kind="name"),
     _value("severity"),
 ]
 

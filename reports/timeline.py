@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol
 
+from evidence import faults as pairs
 from evidence.faults import FaultSpan, fault_spans
 from history import words
 from history.events import Event
@@ -78,12 +79,9 @@ class Span:
 
 def phases(run: Run) -> list[Span]:
     """Return the phases by start; without an end, they last until the last event."""
-    ended = {event.phase: run.seconds(event.t_ns) for event in run.events if event.kind == "phase_ended"}
-    started = [event for event in run.events if event.kind == "phase_started"]
-    last_s = end_of_run(run)
     return [
-        Span(event.phase, event.phase, run.seconds(event.t_ns), ended.get(event.phase, last_s), number=number)
-        for number, event in enumerate(started, 1)
+        Span(span.phase, span.phase, run.seconds(span.from_ns), run.seconds(span.to_ns), number=number)
+        for number, span in enumerate(pairs.phases(run.events), 1)
     ]
 
 

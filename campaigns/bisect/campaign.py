@@ -9,11 +9,11 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Unpack
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationInfo, field_validator
+from pydantic import Field, ValidationInfo, field_validator
 
 from campaigns.bisect import KIND
 from campaigns.bisect.builds import made
-from campaigns.campaign import MAX_TIMES, Campaign, Item, Row, When
+from campaigns.campaign import MAX_TIMES, Campaign, Item, Row, Strict, When
 from campaigns.compare.findings import shown, violations
 from campaigns.compare.runs import Run, log_of, runs_by_item
 from campaigns.kinds import split_words
@@ -27,10 +27,8 @@ from history.results.bisect import BisectResult, Judged, JudgedAs
 GOOD, BUILD = "good", "build"  # roles in a pair
 
 
-class Settings(BaseModel):
+class Settings(Strict):
     """``builds`` go from good to bad; ``command`` leaves each at ``kafka``; ``least`` is in percent."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     builds: list[str]
     command: str = ""
@@ -73,22 +71,22 @@ class Settings(BaseModel):
 
 def plan(settings: Mapping[str, Any], **when: Unpack[When]) -> Campaign:
     """Plan both ends' runs, alternately; raise BadInput or HarnessError for an end that is no build."""
-    asked = KIND.check(Settings, settings)
-    told, scenario = asked.model_dump(), load_scenario(asked.scenario)
+    question = KIND.check(Settings, settings)
+    values, scenario = question.model_dump(), load_scenario(question.scenario)
     phases = [phase.name for phase in scenario.phases]
-    if asked.metric and (why := why_not_in(asked.metric, asked.phase, phases)):
-        raise BadInput(f"--phase={asked.phase} is refused: {why}.")
-    ends = [made(told, asked.builds[0]), made(told, asked.builds[-1])]
-    campaign = Campaign(kind=KIND.name, settings={**told, "ends": ends}, items=[], **when)
-    return campaign.model_copy(update={"items": list(_ends(campaign, asked))})
+    if question.metric and (why := why_not_in(question.metric, question.phase, phases)):
+        raise BadInput(f"--phase={question.phase} is refused: {why}.")
+    ends = [made(values, question.builds[0]), made(values, question.builds[-1])]
+    campaign = Campaign(kind=KIND.name, settings={**values, "ends": ends}, items=[], **when)
+    return campaign.model_copy(update={"items": list(_ends(campaign, question))})
 
 
-def _ends(campaign: Campaign, asked: Settings) -> Iterator[Item]:
-    kafka, last = campaign.settings["ends"][-1], len(asked.builds) - 1
-    for number in range(1, asked.tries + 1):
-        tried = [*([] if asked.metric else items_of(campaign, 0, number)), *items_of(campaign, last, number, kafka)]
+def _ends(campaign: Campaign, question: Settings) -> Iterator[Item]:
+    kafka, last = campaign.settings["ends"][-1], len(question.builds) - 1
+    for number in range(1, question.tries + 1):
+        tried = [*([] if question.metric else items_of(campaign, 0, number)), *items_of(campaign, last, number, kafka)]
         # drift of the host favours neither; pairs alternate anyway
-        yield from tried if number % 2 or asked.metric else tried[::-1]
+        yield from tried if number % 2 or question.metric else tried[::-1]
 
 
 def items_of(campaign: Campaign, index: int, number: int, kafka: str = "") -> list[Item]:

@@ -7,34 +7,33 @@ import random
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Annotated, Any, NamedTuple, Self, Unpack
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, field_validator, model_validator
+from pydantic import BeforeValidator, Field, field_validator, model_validator
 
-from campaigns.campaign import MAX_TIMES, Campaign, Item, Row, When
-from campaigns.capacity import KIND, demand
-from campaigns.capacity import result as answer
-from campaigns.capacity.study import AWAY_PHASE, STEADY_PHASE, phase_of
+from campaigns.campaign import MAX_TIMES, Campaign, Item, Row, Strict, When
+from campaigns.capacity import KIND, demand, lines, words
+from campaigns.capacity.plan import Plan
+from campaigns.capacity.study import AWAY_PHASE, STEADY_PHASE, Study, phase_of, runs_of
 from campaigns.statistics.capacity import MOST_BROKERS
 from clusters.scenario.load import Codec
 from clusters.scenario.scenario import Allowance, load_scenario
 from clusters.scenario.values import Share
 from history.metrics import disturbed
-from history.results.capacity import CapacityResult
+from history.results import capacity as results
+from history.results.base import State
+from history.results.capacity import CapacityResult, Positive, Recommendation, Recommended
 
 TOPIC = "orders"
 WARM_UP = "warm up"  # a phase
 AWAY = "A"
 SMALLEST_SHARE = 0.05  # below it, record number and checksum take a larger share
+STATES: dict[Recommended, State] = {"right": "pass", "over": "pass", "under": "fail", "unknown": "unknown"}
+NOTHING_FOLLOWS = {"recommendation": Recommendation(verdict="unknown", doubts=[]), "unsure": []}
 SHORTEST_DOWN_S = 12.0  # above the session timeout of 9 s
-Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 MbPerSecond = Annotated[float, Field(gt=0, le=100_000)]
 Downtime = Annotated[float, Field(ge=SHORTEST_DOWN_S, le=86_400)]
 
 
 Steps = dict[str, list[dict[str, Any]]]  # name and steps, as in a scenario file
-
-
-class _Model(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
 
 def _range(value: object) -> object:
@@ -44,40 +43,14 @@ def _range(value: object) -> object:
     return tuple(pair)
 
 
-class Question(_Model):
-    """The load and its targets. MB are 10^6 bytes after compression, ``record_bytes`` before it.
+class Question(results.Question):
+    """A checked question."""
 
-    ``burst`` is peak over mean, ``downtime_s`` how long a broker is away, ``growth_per_month`` a share such as 0.03 or
-    a range. ``compresses_to`` is the compressed share of real records. ``demand`` is a file of a cluster's metrics over
-    ``demand_weeks``: default load, burst, groups and growth. ``disk_gb`` and ``disk_mb_per_s`` are a broker's,
-    ``retention_gb`` is a partition's limit, ``old_reads_share`` the share of groups' reads from disk. ``racks`` have
-    equally many brokers, and replicas of a partition are in different ones.
-    """
-
-    demand: str = ""
-    demand_weeks: int = 0
-    demand_doubts: tuple[str, ...] = ()
-    write_mb_per_s: Positive
     brokers: int = Field(ge=2, le=MOST_BROKERS)
-    replication_factor: int = Field(default=3, ge=2)
-    partitions: int = Field(default=6, ge=1)
-    consumer_groups: int = Field(default=1, ge=0)
-    record_bytes: int = Field(default=1000, ge=64)
     compression: Codec = "none"
     compresses_to: Annotated[Share, Field(ge=SMALLEST_SHARE)] | None = None
-    tls: bool = False
-    target_p99_ms: Positive
-    target_recovery_s: Positive
-    downtime_s: Positive = 30.0
-    burst: float = Field(default=1.0, ge=1)
     growth_per_month: Annotated[tuple[float, float], BeforeValidator(_range)] = (0.0, 0.0)
-    horizon_months: int = Field(default=6, ge=0)
-    retention_hours: Positive = 24.0
-    retention_gb: Positive | None = None
-    disk_gb: Positive | None = None
-    disk_mb_per_s: Positive | None = None
     old_reads_share: Share = 0.0
-    racks: Annotated[int, Field(ge=2)] | None = None
 
     @field_validator("growth_per_month")
     @classmethod
@@ -122,7 +95,7 @@ class Target(NamedTuple):
     down_s: Downtime
 
 
-class Grid(_Model):
+class Grid(Strict):
     """Every load with every downtime, repeated."""
 
     write_mb_per_s: list[MbPerSecond] = Field(min_length=2)
@@ -139,7 +112,7 @@ class Grid(_Model):
         return min(loads) <= point.write_mb_per_s <= max(loads) and min(downs) <= point.down_s <= max(downs)
 
 
-class Measurement(_Model):
+class Measurement(Strict):
     """``resource_limits`` apply to each of as many brokers as replicas."""
 
     kafka: str
@@ -183,7 +156,7 @@ class Measurement(_Model):
         return self
 
 
-class Settings(_Model):
+class Settings(Strict):
     """``capacity.yaml``."""
 
     question: Question
@@ -201,20 +174,20 @@ class Settings(_Model):
     def measured_partitions(self) -> int:
         """Return partitions for as many replicas per broker as asked, at most the largest measured number."""
         question = self.question
-        asked = math.ceil(question.partitions * question.replication_factor / question.brokers)
-        return min([asked, *self.measurement.partitions[-1:]])
+        needed = math.ceil(question.partitions * question.replication_factor / question.brokers)
+        return min([needed, *self.measurement.partitions[-1:]])
 
 
 def plan(settings: Mapping[str, Any], **when: Unpack[When]) -> Campaign:
     """Plan load steps, the grid in random order (a drifting host is no slope), then held-out points."""
     question = settings.get("question")
-    told = {**settings, "question": demand.asked(question)} if isinstance(question, Mapping) else settings
-    asked = KIND.check(Settings, told)
+    filled_in = {**settings, "question": demand.filled_in(question)} if isinstance(question, Mapping) else settings
+    checked = KIND.check(Settings, filled_in)
     rng = random.Random(when["seed"])
-    items = [*_knees(asked, rng), *_grid(asked, rng), *_partitions(asked, rng), *_held_out(asked, rng)]
+    items = [*_knees(checked, rng), *_grid(checked, rng), *_partitions(checked, rng), *_held_out(checked, rng)]
     for item in {item.labels["role"]: item for item in items}.values():
         load_scenario(item.scenario, item.changes)  # rejects impossible runs
-    return Campaign(kind=KIND.name, settings=asked.model_dump(mode="json"), items=items, **when)
+    return Campaign(kind=KIND.name, settings=checked.model_dump(mode="json"), items=items, **when)
 
 
 def follow_up(campaign: Campaign, rows: Sequence[Row]) -> list[Item]:
@@ -228,50 +201,80 @@ def follow_up(campaign: Campaign, rows: Sequence[Row]) -> list[Item]:
 
 
 def result(campaign: Campaign, rows: Sequence[Row]) -> CapacityResult:
-    """Return the capacity plan that the archive's rows support."""
-    return answer.result(campaign, rows)
+    """Return the result; None is unknown, and ``missing`` explains it."""
+    study = Study(campaign, runs_of(campaign, rows))
+    follows = Plan(study, study.measured).as_json() if study.measured else NOTHING_FOLLOWS
+    measured = CapacityResult.model_validate(
+        {
+            "campaign_id": campaign.campaign_id,
+            "created_at": campaign.created_at,
+            "state": "unknown",
+            "sentence": "",
+            "settings": campaign.settings,
+            "question": campaign.settings["question"],
+            "resource_limits": campaign.settings["measurement"]["resource_limits"],
+            "kafka": campaign.settings["measurement"]["kafka"],
+            "runs": study.provenance(),
+            "left_out": study.left_out,
+            "knees": {role: study.knee_as_json(role) for role in ("knee", "degraded")},
+            "catch_up": study.catch_up_as_json(),
+            "model_check": study.model_check(),
+            "partitions": study.partitions_as_json(),
+            "missing": study.missing,
+            **follows,
+        }
+    )
+    state = STATES[measured.recommendation.verdict]
+    spoken = {
+        "state": "unknown" if state == "pass" and measured.unsure else state,
+        "sentence": words.sentence(measured),
+        "words": words.spoken(measured),
+        "plan_table": list(lines.plan_table(measured, measured.plan)) if measured.plan else [],
+        "limits": list(words.limits(measured)),
+    }
+    return measured.model_copy(update=spoken)
 
 
 # --- items -----------------------------------------------------------------------------------------
 
 
-def _knees(asked: Settings, rng: random.Random) -> Iterator[Item]:
+def _knees(settings: Settings, rng: random.Random) -> Iterator[Item]:
     """Alternate healthy and degraded, so that both see the same host."""
-    measured = asked.measurement
+    measured = settings.measurement
     phases = {
-        "knee": _steps(asked, measured.load_steps),
-        "degraded": _degraded_steps(asked, measured.degraded_steps or measured.load_steps),
+        "knee": _steps(settings, measured.load_steps),
+        "degraded": _degraded_steps(settings, measured.degraded_steps or measured.load_steps),
     }
     for turn in range(1, measured.repetitions + 1):
         for role, steps in phases.items():
-            yield _item(asked, rng, f"{role}-{turn}", "load_steps", steps, role=role)
+            yield _item(settings, rng, f"{role}-{turn}", "load_steps", steps, role=role)
 
 
-def _steps(asked: Settings, loads: Sequence[float]) -> list[Steps]:
+def _steps(settings: Settings, loads: Sequence[float]) -> list[Steps]:
     return [
-        _warm_up(asked, min(loads)),
+        _warm_up(settings, min(loads)),
         *(
-            {phase_of("knee", load): [_set_rate(asked, load), _hold(asked.measurement.step_s)]}
+            {phase_of("knee", load): [_set_rate(settings, load), _hold(settings.measurement.step_s)]}
             for load in sorted(loads)
         ),
     ]
 
 
-def _degraded_steps(asked: Settings, loads: Sequence[float]) -> list[Steps]:
+def _degraded_steps(settings: Settings, loads: Sequence[float]) -> list[Steps]:
     """One phase per load, since a fault ends with its phase; latency counts until the broker is back."""
     gone: list[dict[str, Any]] = [{"stop": AWAY}, {"wait": {"for": {"out_of_isr": AWAY}, "limit": 60}}]
-    back = [{"start": AWAY}, _isr_full(asked)]
+    back = [{"start": AWAY}, _isr_full(settings)]
     return [
-        _warm_up(asked, min(loads)),
+        _warm_up(settings, min(loads)),
         *(
-            {phase_of("degraded", load): [*gone, _set_rate(asked, load), _hold(asked.measurement.step_s), *back]}
+            {phase_of("degraded", load): [*gone, _set_rate(settings, load), _hold(settings.measurement.step_s), *back]}
             for load in sorted(loads)
         ),
     ]
 
 
-def _grid(asked: Settings, rng: random.Random) -> Iterator[Item]:
-    grids = {"cached": asked.measurement.grid, "cold": asked.measurement.cold}
+def _grid(settings: Settings, rng: random.Random) -> Iterator[Item]:
+    grids = {"cached": settings.measurement.grid, "cold": settings.measurement.cold}
     points = [
         (backlog, turn, point)
         for backlog, grid in grids.items()
@@ -282,63 +285,63 @@ def _grid(asked: Settings, rng: random.Random) -> Iterator[Item]:
     rng.shuffle(points)
     for backlog, turn, point in points:
         called = f"catch-up-{turn}" if backlog == "cached" else f"cold-{turn}"
-        yield _catch_up(asked, rng, called, "catch_up", point, backlog=backlog)
+        yield _catch_up(settings, rng, called, "catch_up", point, backlog=backlog)
 
 
-def _partitions(asked: Settings, rng: random.Random) -> Iterator[Item]:
-    measured = asked.measurement
+def _partitions(settings: Settings, rng: random.Random) -> Iterator[Item]:
+    measured = settings.measurement
     load, down_s = min(measured.load_steps), min(measured.grid.down_s)
     runs = [(count, turn) for turn in range(1, measured.repetitions + 1) for count in measured.partitions]
     rng.shuffle(runs)
     phases = [
-        _warm_up(asked, load),
-        {STEADY_PHASE: [_set_rate(asked, load), _hold(measured.step_s)]},
-        {AWAY_PHASE: [{"kill": AWAY}, _hold(down_s), {"start": AWAY}, _isr_full(asked)]},
+        _warm_up(settings, load),
+        {STEADY_PHASE: [_set_rate(settings, load), _hold(measured.step_s)]},
+        {AWAY_PHASE: [{"kill": AWAY}, _hold(down_s), {"start": AWAY}, _isr_full(settings)]},
     ]
     for count, turn in runs:
         name = f"partitions-{turn}-{count}"
-        yield _item(asked, rng, name, "catch_up", phases, role="partitions", partitions=f"{count}")
+        yield _item(settings, rng, name, "catch_up", phases, role="partitions", partitions=f"{count}")
 
 
-def _held_out(asked: Settings, rng: random.Random) -> Iterator[Item]:
-    for number, point in enumerate(asked.measurement.held_out, 1):
-        yield _catch_up(asked, rng, f"held-out-{number}", "held_out", point)
+def _held_out(settings: Settings, rng: random.Random) -> Iterator[Item]:
+    for number, point in enumerate(settings.measurement.held_out, 1):
+        yield _catch_up(settings, rng, f"held-out-{number}", "held_out", point)
 
 
 def _catch_up(
-    asked: Settings, rng: random.Random, name: str, role: str, point: Target, *, backlog: str = "cached"
+    settings: Settings, rng: random.Random, name: str, role: str, point: Target, *, backlog: str = "cached"
 ) -> Item:
     cold: list[dict[str, Any]] = [{"drop_cache": "all"}] if backlog == "cold" else []
     away: list[dict[str, Any]] = [{"kill": AWAY}, _hold(point.down_s), *cold]
     balanced: list[dict[str, Any]] = [{"elect": "preferred"}, {"wait": {"for": {"balanced": TOPIC}, "limit": 30}}]
-    back = [{"start": AWAY}, _isr_full(asked), *balanced]
-    phases: list[Steps] = [_warm_up(asked, point.write_mb_per_s), {AWAY_PHASE: [*away, *back]}]
+    back = [{"start": AWAY}, _isr_full(settings), *balanced]
+    phases: list[Steps] = [_warm_up(settings, point.write_mb_per_s), {AWAY_PHASE: [*away, *back]}]
     load, down_s = f"{point.write_mb_per_s:g}", f"{point.down_s:g}"
     labels = {"role": role, "write_mb_per_s": load, "down_s": down_s, "backlog": backlog}
-    return _item(asked, rng, f"{name}-{load}mb-{down_s}s", "catch_up", phases, **labels)
+    return _item(settings, rng, f"{name}-{load}mb-{down_s}s", "catch_up", phases, **labels)
 
 
-def _warm_up(asked: Settings, write_mb_per_s: float) -> Steps:
-    return {WARM_UP: [_set_rate(asked, write_mb_per_s), _hold(asked.measurement.warm_up_s)]}
+def _warm_up(settings: Settings, write_mb_per_s: float) -> Steps:
+    return {WARM_UP: [_set_rate(settings, write_mb_per_s), _hold(settings.measurement.warm_up_s)]}
 
 
-def _set_rate(asked: Settings, write_mb_per_s: float) -> dict[str, Any]:
-    return {"set_rate": f"{round(1e6 * write_mb_per_s / asked.question.stored_bytes)}/s"}
+def _set_rate(settings: Settings, write_mb_per_s: float) -> dict[str, Any]:
+    return {"set_rate": f"{round(1e6 * write_mb_per_s / settings.question.stored_bytes)}/s"}
 
 
 def _hold(seconds: float) -> dict[str, Any]:
     return {"hold": seconds}
 
 
-def _isr_full(asked: Settings) -> dict[str, Any]:
-    return {"wait": {"for": {"isr_full": TOPIC}, "limit": asked.measurement.give_up_s}}
+def _isr_full(settings: Settings) -> dict[str, Any]:
+    return {"wait": {"for": {"isr_full": TOPIC}, "limit": settings.measurement.give_up_s}}
 
 
 def _item(
-    asked: Settings, rng: random.Random, name: str, scenario: str, phases: Sequence[Steps], **labels: str
+    settings: Settings, rng: random.Random, name: str, scenario: str, phases: Sequence[Steps], **labels: str
 ) -> Item:
-    question, measured = asked.question, asked.measurement
-    partitions = int(labels.get("partitions", asked.measured_partitions))
+    question, measured = settings.question, settings.measurement
+    partitions = int(labels.get("partitions", settings.measured_partitions))
     letters = [chr(ord("A") + index) for index in range(question.replication_factor)]
     resource_limits = measured.resource_limits.model_dump()  # nulls drop the scenario's own limits
     security = {"security": {"tls": "one_way"}} if question.tls else {}

@@ -21,6 +21,7 @@ from campaigns.capacity.series import Series, WrongError, check_labels, check_va
 from campaigns.statistics.capacity import DAYS_A_MONTH
 from campaigns.statistics.catch_up import CONFIDENCE
 from history.errors import BadInput
+from history.words import counted
 
 WEEK_S = 7 * 86_400.0
 MIN_WEEKS = 4
@@ -150,10 +151,10 @@ def _has_thousands(text: str) -> bool:
     return re.fullmatch(r"\d{1,3}([.,' \u00a0\u202f]\d{3})+", text) is not None
 
 
-def _times(told: Sequence[tuple[str, str]], is_decimal_comma: bool = False) -> list[float]:
+def _times(texts: Sequence[tuple[str, str]], is_decimal_comma: bool = False) -> list[float]:
     """Accept seconds, milli-, micro- or nanoseconds since 1970."""
     times, units = [], set[float]()
-    for text, place in told:
+    for text, place in texts:
         try:
             number = float(_plain(text, is_decimal_comma))
         except ValueError:
@@ -227,8 +228,8 @@ def _labels(each: Mapping[str, Any]) -> dict[str, str]:
 
 def _warnings(answer: Mapping[str, Any]) -> list[str]:
     """Return Prometheus' warnings; queries of several stores set ``isPartial``."""
-    told = answer.get("warnings")
-    texts = [" ".join(str(each).split())[:200].rstrip(". ") for each in told] if isinstance(told, list) else []
+    warnings = answer.get("warnings")
+    texts = [" ".join(str(each).split())[:200].rstrip(". ") for each in warnings] if isinstance(warnings, list) else []
     found = [f"Prometheus warned of its answer: {text}" for text in dict.fromkeys(texts) if text]
     if len(found) > MAX_WARNINGS:
         found[MAX_WARNINGS:] = [f"Prometheus gave {len(found) - MAX_WARNINGS} more warnings"]
@@ -246,9 +247,9 @@ def _answer(text: str) -> dict[str, Any]:
     if not isinstance(answer, dict):
         raise _no_answer("it is other JSON")
     if answer.get("status") not in (None, "success"):
-        told = [answer.get("errorType"), answer.get("error") or answer.get("message")]
-        said = ": ".join(" ".join(str(each).split()).rstrip(". ") for each in told if each)
-        raise WrongError(f"Prometheus answered with an error{f': {said}' if said else ' and no text'}")
+        parts = [answer.get("errorType"), answer.get("error") or answer.get("message")]
+        message = ": ".join(" ".join(str(each).split()).rstrip(". ") for each in parts if each)
+        raise WrongError(f"Prometheus answered with an error{f': {message}' if message else ' and no text'}")
     return answer
 
 
@@ -271,9 +272,9 @@ def _is_series(each: Any) -> bool:
     return isinstance(values, list) and all(isinstance(pair, list) and len(pair) == 2 for pair in values)
 
 
-def _regular_step_s(told: Sequence[tuple[float, str]]) -> float:
+def _regular_step_s(times: Sequence[tuple[float, str]]) -> float:
     """Return the step; raise WrongError if a time is repeated or off the step."""
-    by_time = sorted(told)
+    by_time = sorted(times)
     _refuse_equal_times(by_time)
     step_s = _step_s([at_s for at_s, _ in by_time])
     single = []
@@ -329,8 +330,8 @@ def demand(rows: Sequence[Row], known: Sequence[str] = ()) -> Demand:
     if min(means) <= 0:
         raise BadInput("demand has a week without any load; leave out what lies before it.")
     recent = [row for _, week in weeks[-MIN_WEEKS:] for row in week]
-    told = [row for row in recent if row.mb_out is not None]
-    fan_out = sum(row.mb_out or 0.0 for row in told) / sum(row.mb_in for row in told) if told else None
+    reported = [row for row in recent if row.mb_out is not None]
+    fan_out = sum(row.mb_out or 0.0 for row in reported) / sum(row.mb_in for row in reported) if reported else None
     return Demand(
         write_mb_per_s=means[-1],
         burst=max(1.0, max(row.mb_in for row in recent) / fmean(row.mb_in for row in recent)),
@@ -400,28 +401,24 @@ def _growth(numbers: Sequence[int], means: Sequence[float]) -> tuple[float, floa
     return low, high
 
 
-def asked(question: Mapping[str, Any]) -> dict[str, Any]:
+def filled_in(question: Mapping[str, Any]) -> dict[str, Any]:
     """Fill in missing figures from the ``demand`` file; raise BadInput if it is unusable or too short for growth."""
     if not question.get("demand"):
         return dict(question)
     found = demand(*read(Path(str(question["demand"])).expanduser()))
-    told: dict[str, Any] = {
+    figures: dict[str, Any] = {
         "write_mb_per_s": round(found.write_mb_per_s, 4),
         "burst": round(found.burst, 3),
         "demand_weeks": found.weeks,
         "demand_doubts": list(found.doubts),
     }
     if found.growth_per_month is not None:
-        told["growth_per_month"] = [round(share, 4) for share in found.growth_per_month]
+        figures["growth_per_month"] = [round(share, 4) for share in found.growth_per_month]
     elif "growth_per_month" not in question:
         why = f" ({'; '.join(found.doubts)})" if found.doubts else ""
         raise BadInput(
-            f"demand has {_weeks_in_words(found.weeks)}{why}; growth needs {MIN_WEEKS} or more, each with {WHOLE:.0%} "
-            "of its rows: give growth_per_month in the question."
+            f"demand has {counted(found.weeks, 'whole week')}{why}; growth needs {MIN_WEEKS} or more, each with "
+            f"{WHOLE:.0%} of its rows: give growth_per_month in the question."
         )
     groups = {} if found.consumer_groups is None else {"consumer_groups": found.consumer_groups}
-    return {**told, **groups, **question}
-
-
-def _weeks_in_words(weeks: int) -> str:
-    return f"{weeks} whole week{'' if weeks == 1 else 's'}"
+    return {**figures, **groups, **question}

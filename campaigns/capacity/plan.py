@@ -1,4 +1,4 @@
-"""The answer to a capacity question, its alternatives, and its confidence."""
+"""Compute a capacity plan: the recommended number of brokers, the alternatives, and the confidence."""
 
 from __future__ import annotations
 
@@ -12,26 +12,27 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from campaigns.capacity import words
-from campaigns.capacity.disk import Disks, iso
 from campaigns.capacity.study import CURVE_POINTS, MEASURED_GROUPS, Study, finite, phase_of
 from campaigns.statistics import capacity, catch_up
 from campaigns.statistics.capacity import Measured
 from campaigns.statistics.catch_up import Interval, as_json
+from campaigns.statistics.disk import GB_PER_MB_HOUR, Disks
 from history.results.capacity import Recommended, Reserve
+from history.words import counted
 
 MB = 1e6
 MIN_INSIDE = 0.8  # of held-out runs; fewer refute intervals of 90 %
 
 
 class Doubt(NamedTuple):
-    """One reason for less confidence; with any, enough brokers are no pass."""
+    """A reason for less confidence in the plan; if it ``forbids_a_pass``, the campaign is unknown instead of pass."""
 
     text: str
     forbids_a_pass: bool = False
 
 
 class Plan:
-    """The answer for the question's brokers, and for alternatives."""
+    """The plan for the question's brokers, and for other numbers of brokers."""
 
     def __init__(self, study: Study, measured: Measured) -> None:
         question = study.question
@@ -45,23 +46,31 @@ class Plan:
         self.growth = (1 + question["growth_per_month"][1]) ** question["horizon_months"]
         self.later = self.peak * self.growth
         self.racks: int | None = question.get("racks")
-        self.disks = Disks(question)
+        self.disks = Disks(
+            self._copies,
+            question["partitions"],
+            question["retention_hours"],
+            question.get("retention_gb"),
+            question.get("disk_gb"),
+            self.racks,
+        )
         self.down_s: float = question["downtime_s"]
         # balancing leadership after the ISR is full must also end within the target
         self.target_s = question["target_recovery_s"] - study.leadership_s
-        self._hopeful_target_s = question["target_recovery_s"] - study.least_leadership_s
+        self._possible_target_s = question["target_recovery_s"] - study.least_leadership_s
         self.needed_now = self._needed(self.today)
         self.needed_later = self._needed(self.today * self.growth)
-        self.at_least = self._needed(self.today * self.growth, for_sure=False)
+        self.at_least = self._needed(self.today * self.growth, sure=False)
 
-    def _needed(self, mean: float, *, for_sure: bool = True) -> int | None:
-        """Return the fewest brokers for a mean load's peak and stored data, if any."""
-        target_s = self.target_s if for_sure else self._hopeful_target_s
-        if target_s <= 0:
-            return None
+    def _needed(self, mean: float, *, sure: bool = True) -> int | None:
+        """Return the fewest brokers for a mean load's peak and stored data, if any number suffices.
+
+        ``sure``: by the safe load, else by the possible load.
+        """
+        target_s = self.target_s if sure else self._possible_target_s
         peak = mean * self.question["burst"]
         fits = partial(self.disks.fit, mean)
-        return self.measured.brokers_for(peak, self.down_s, target_s, racks=self.racks, fits=fits, for_sure=for_sure)
+        return self.measured.brokers_for(peak, self.down_s, target_s, racks=self.racks, fits=fits, sure=sure)
 
     def as_json(self) -> dict[str, Any]:
         return {
@@ -89,8 +98,10 @@ class Plan:
             "safe_latency_mb_per_s": self._safe_latency(self.have),
             "safe_recovery_mb_per_s": self._safe_recovery(self.have),
             "safe_mb_per_s": self._safe(self.have),
-            "possible_latency_mb_per_s": finite(self._possible_latency),
-            "possible_recovery_mb_per_s": finite(self._possible_recovery),
+            "possible_latency_mb_per_s": finite(self.measured.latency_load(self.have, self.racks, sure=False)),
+            "possible_recovery_mb_per_s": finite(
+                self.measured.recovery_load(self.have, self.down_s, self._possible_target_s, sure=False)
+            ),
             "tried_mb_per_s": self._tried,
             "target_catch_up_s": self.target_s,
             "catch_up_s": as_json(took),
@@ -102,11 +113,26 @@ class Plan:
             "rebuild_s": finite(self._rebuild_s(load, rate.estimate)),
             "healthy_knee": as_json(self.measured.healthy_knee(self.have)),
             "degraded_knee": as_json(self.measured.degraded_knee(self.have)),
-            "failure_factor": capacity.broker_away(self.have, self._copies, self.racks).taken_over(1, 0),
+            "failure_factor": capacity.broker_away(self.have, self._copies, self.racks).load_factor(1, 0),
             "rack_factor": self.racks / (self.racks - 1) if self.racks else None,
             "peer_spare_mb_per_s": finite(max(rate.estimate - load, 0.0) / (self.have - 1)),
             "partitions_on_each": self.study.partitions_asked,
-            "disk": self.disks.as_json(self.have, self.growth, self._made),
+            "disk": self._disk(),
+        }
+
+    def _disk(self) -> dict[str, Any]:
+        stored, full = self.disks.stored(self.today, self.have), self.disks.full_mb_per_s(self.have)
+        first, last = self._exhausted(self.today, Interval(full, full, full))
+        return {
+            "disk_gb": self.disks.disk_gb,
+            **stored._asdict(),
+            "away_gb": self.disks.broker_away_gb(self.today, self.have),
+            "rack_gb": self.disks.rack_away_gb(self.today, self.have),
+            "later_gb": self.disks.needed_gb(self.today * self.growth, self.have),
+            "kept_hours": stored.retained_gb / GB_PER_MB_HOUR / self._load(self.today, self.have),
+            "full_mb_per_s": finite(full),
+            "first": first,
+            "last": last,
         }
 
     def _load(self, write: float, brokers: int) -> float:
@@ -116,40 +142,26 @@ class Plan:
         stored_mb = 1000 * self.disks.stored(self.today, self.have).total_gb
         return catch_up.rebuild_s(stored_mb, load, min(rate, self.question.get("disk_mb_per_s") or math.inf))
 
-    def _safe_latency(self, brokers: int) -> float:
-        return self.measured.safe_latency_load(brokers, self.racks)
-
     def _cold(self, load: float) -> dict[str, Any] | None:
         fitted = self.study.fitted_cold
         return as_json(fitted.predict(load, self.down_s)) if fitted else None
 
     def _longest(self, brokers: int, write: float | None = None) -> Interval:
-        if self.target_s <= 0:
-            return Interval(0.0, 0.0, 0.0)
         load = self._load(self.peak if write is None else write, brokers)
         return self.measured.catch_up.longest_down_s(load, self.target_s)
 
+    def _safe_latency(self, brokers: int) -> float:
+        return self.measured.latency_load(brokers, self.racks)
+
     def _safe_recovery(self, brokers: int) -> float:
-        if self.target_s <= 0:
-            return 0.0
-        return self.measured.safe_recovery_load(brokers, self.down_s, self.target_s)
+        return self.measured.recovery_load(brokers, self.down_s, self.target_s)
 
     def _safe(self, brokers: int) -> float:
         return min(self._safe_latency(brokers), self._safe_recovery(brokers))
 
     @property
-    def _possible_latency(self) -> float:
-        return self.measured.possible_latency_load(self.have, self.racks)
-
-    @property
-    def _possible_recovery(self) -> float:
-        if self._hopeful_target_s <= 0:
-            return 0.0
-        return self.measured.possible_recovery_load(self.have, self.down_s, self._hopeful_target_s)
-
-    @property
     def _tried(self) -> float:
-        """Return the write load up to which catch-up was measured."""
+        """Return the largest write load with a measured catch-up, scaled to the question's brokers."""
         return float(self.measured.tried * self.have / self._copies)
 
     # --- alternatives ---
@@ -184,7 +196,7 @@ class Plan:
             has = words.amount(self.question["disk_gb"])
             return f"each would store {needed} GB at the end of the horizon with one away, and has {has} GB"
         if safe >= self.later:
-            return "more than the load at the end of the horizon asks for"
+            return "more than the load at the end of the horizon needs"
         what = "recovery" if self._safe_recovery(brokers) <= safe else "latency"
         load, when = (self.peak, "today") if safe < self.peak else (self.later, "at the end of the horizon")
         below = f"below the {words.amount(load)} MB/s of the peak {when}"
@@ -209,7 +221,7 @@ class Plan:
         return median(found) if found else None
 
     def _over_rule(self, resource: str) -> float | None:
-        """Return a resource's use over its rule's, at the median step."""
+        """Return the median ratio of a resource's measured use to the use that the rule computes."""
         outs = MEASURED_GROUPS + self._copies - 1
         times = outs if resource == "network_out" else self._copies
         found = [value / (load * times) for load, value in self._at_steps(f"{resource}_mb_per_s")]
@@ -237,7 +249,7 @@ class Plan:
         )
 
     def _demands_of(
-        self, write: float, brokers: int, *, limits: dict[str, float | None], **asked: Any
+        self, write: float, brokers: int, *, limits: dict[str, float | None], **rule: Any
     ) -> list[capacity.Demand]:
         return capacity.demands(
             write,
@@ -246,7 +258,7 @@ class Plan:
             cpu_s_per_mb=self._cpu_s_per_mb,
             catch_up=self.measured.catch_up.rate(self._load(write, brokers)).estimate,
             limits={name: value for name, value in limits.items() if value is not None},
-            **asked,
+            **rule,
         )
 
     def _demands(self, write: float) -> list[dict[str, Any]]:
@@ -268,8 +280,8 @@ class Plan:
         rows = self._demands_of(at, self.study.brokers, consumer_groups=MEASURED_GROUPS, limits=self._measured_limits)
         live = [row for row in rows if not row.resource.startswith("catch_up")]
         found = capacity.bottleneck(live)
-        told = {"write_mb_per_s": at, "reached": math.isfinite(knee)}
-        return None if found is None else {"resource": found.resource, "use": found.use, **told}
+        use = {"write_mb_per_s": at, "reached": math.isfinite(knee)}
+        return None if found is None else {"resource": found.resource, "use": found.use, **use}
 
     # --- reserves ---
 
@@ -280,7 +292,7 @@ class Plan:
         latency, safe = self._safe_latency(self.have), self._safe(self.have)
         reserves = [
             ("failure: one broker away", top - failed),
-            ("what the degraded knee leaves uncertain", max(failed - latency, 0.0)),
+            ("uncertainty of the degraded knee", max(failed - latency, 0.0)),
             ("recovery within its target", max(min(failed, latency) - safe, 0.0)),
             ("burst", self.peak - self.today),
             (f"growth in {self.question['horizon_months']} months", self.later - self.peak),
@@ -305,19 +317,19 @@ class Plan:
         for write in np.linspace(min(self.today, top / 2) / 2, top, CURVE_POINTS):
             yield {"write_mb_per_s": float(write), **as_json(self._longest(self.have, float(write)))}
 
-    @property
-    def _made(self) -> date:
-        return date.fromisoformat(self.study.campaign.created_at[:10])
+    def _exhausted(self, load: float, limit: Interval) -> tuple[str | None, str | None]:
+        """Return the first and last day on which the growing load may reach the limit."""
+        today, growth = date.fromisoformat(self.study.campaign.created_at[:10]), self.question["growth_per_month"]
+        ends = capacity.exhaustion(today, load, limit, (growth[0], growth[1]))
+        first, last = (end.isoformat() if end else None for end in ends)
+        return first, last
 
     def _exhaustion(self) -> dict[str, Any]:
-        recovery = self.measured.catch_up.largest_load(self.down_s, self.target_s) if self.target_s > 0 else None
-        latency = self.measured.degraded_knee(self.have)
-        to_write = self.have / self._copies
-        limit = Interval(*map(min, latency, recovery.scaled(to_write))) if recovery else Interval(0.0, 0.0, 0.0)
+        recovery = self.measured.catch_up.largest_load(self.down_s, self.target_s).scaled(self.have / self._copies)
+        limit = Interval(*map(min, self.measured.degraded_knee(self.have), recovery))
         limit = limit._replace(low=min(limit.low, self._safe(self.have)))
-        growth = self.question["growth_per_month"]
-        first, last = capacity.exhaustion(self._made, self.peak, limit, (growth[0], growth[1]))
-        return {"limit": as_json(limit), "first": iso(first), "last": iso(last)}
+        first, last = self._exhausted(self.peak, limit)
+        return {"limit": as_json(limit), "first": first, "last": last}
 
     # --- the recommendation ---
 
@@ -334,7 +346,7 @@ class Plan:
         }
 
     def _verdict(self) -> Recommended:
-        """Return under only if the runs exclude that these brokers suffice."""
+        """Return ``under`` only if the possible load of these brokers, or their disks, are too small."""
         if self.needed_later is not None and self.needed_later <= self.have:
             return "over" if self.needed_later < self.have else "right"
         return "unknown" if self.at_least is not None and self.at_least <= self.have else "under"
@@ -352,7 +364,7 @@ class Plan:
             yield self._undecided_recovery()
 
     def _undecided_latency(self, role: str, state: str, load: float) -> Iterator[str]:
-        """``load`` is the measured cluster's."""
+        """Yield why p99 is undecided at ``load``, which is that of the measured cluster."""
         knee = self.measured.degraded if role == "degraded" else self.measured.healthy
         if load <= knee.safe:
             return
@@ -398,21 +410,21 @@ class Plan:
         if self.later > self._tried:
             yield Doubt("the load at the end of the horizon is above every load under which a broker caught up")
         if groups > MEASURED_GROUPS:
-            yield Doubt(f"one consumer group was measured; {groups} are accounted for by arithmetic alone")
+            yield Doubt(f"one consumer group was measured; the load of {groups} is computed")
 
         yield from self._doubts_of_the_limits()
         cost = study.partitions_as_json()
         if cost and cost["above"]:
             most = max(study.measurement["partitions"])
             yield Doubt(
-                f"each broker holds {cost['asked']:.0f} replicas, and no more than {most} were run", forbids_a_pass=True
+                f"each broker holds {cost['asked']:.0f} replicas, and at most {most} were measured", forbids_a_pass=True
             )
 
     def _doubts_of_the_limits(self) -> Iterator[Doubt]:
         for row in self._rows(self.peak):
             if row.use is not None and row.use > 1 and not row.resource.startswith("catch_up"):
-                told = f"{words.RESOURCES[row.resource]} takes {100 * row.use:.0f} % of its limit at the peak load"
-                yield Doubt(f"{told}, with one away", forbids_a_pass=True)
+                use = f"{words.RESOURCES[row.resource]} takes {100 * row.use:.0f} % of its limit at the peak load"
+                yield Doubt(f"{use}, with one away", forbids_a_pass=True)
 
     def _doubts_of_the_runs(self) -> Iterator[Doubt]:
         study, runs = self.study, self.study.provenance()
@@ -422,11 +434,11 @@ class Plan:
             yield Doubt(f"the runs come from {len(runs['hosts'])} hosts", forbids_a_pass=True)
         fewest = min(self.measured.healthy.runs, self.measured.degraded.runs)
         if fewest < 3:
-            yield Doubt(f"a load step has {fewest} usable {'run' if fewest == 1 else 'runs'}; three give an interval")
+            yield Doubt(f"a load step has {counted(fewest, 'usable run')}; three give an interval")
         back = [run for run in study.caught_up if not run.point.censored]
         balanced = sum(run.recovered_s is not None for run in back)
         if 0 < balanced < len(back):
-            yield Doubt(f"leadership was seen to be balanced in {balanced} of {len(back)} runs only")
+            yield Doubt(f"only {balanced} of {len(back)} runs show that leadership was balanced again")
         if runs["unknown"]:
             yield Doubt(f"correctness is unknown in {len(runs['unknown'])} of {runs['count']} runs")
         if study.left_out:
@@ -435,7 +447,7 @@ class Plan:
     def _doubts_of_the_model(self) -> Iterator[Doubt]:
         check = self.study.model_check()
         if check["of"] == 0:
-            untried = "the catch-up model was not tried on a run that it was not fitted on"
+            untried = "no held-out run tested the catch-up model"
             yield Doubt(untried, forbids_a_pass=check["planned"] > 0)
         elif check["inside"] < MIN_INSIDE * check["of"]:
             inside = f"only {check['inside']} of {check['of']} held-out runs lie inside their prediction interval"

@@ -13,7 +13,7 @@ import numpy as np
 from campaigns.campaign import Campaign, Row
 from campaigns.compare.runs import Run as JudgedRun
 from campaigns.compare.runs import runs_by
-from campaigns.statistics import capacity, catch_up, partitions
+from campaigns.statistics import capacity, catch_up
 from campaigns.statistics.capacity import Knee, Measured, Step
 from campaigns.statistics.catch_up import CatchUp, Interval, Point, as_json
 from campaigns.statistics.intervals import clopper_pearson
@@ -252,8 +252,8 @@ class Study:
         counts: Sequence[int] = self.measurement.get("partitions") or []
         if not counts:
             return None
-        curve = partitions.curve(self.costs)
-        found = partitions.at(self.partitions_asked, curve)
+        curve = capacity.partition_curve(self.costs)
+        found = capacity.partition_cost_at(self.partitions_asked, curve)
         return {
             "write_mb_per_s": min(self.measurement["load_steps"]),
             "down_s": min(self.measurement["grid"]["down_s"]),

@@ -252,11 +252,11 @@ def partitions(found: Partitions | None) -> str:
     if not found.curve:
         return "No run with another number of partitions can be used."
     fewest, most = found.curve[0], found.curve[-1]
-    asked = f"Each broker of the question holds {found.asked:.0f} replicas"
+    holds = f"Each broker of the question holds {found.asked:.0f} replicas"
     ran = f"{fewest.partitions:.0f} to {most.partitions:.0f} were run"
     if found.at_asked is None:
         side = "above" if found.asked > most.partitions else "below"
-        return f"{asked}, {side} what was measured: {ran}, and their cost is not extrapolated."
+        return f"{holds}, {side} what was measured: {ran}, and their cost is not extrapolated."
     costs = [
         f"{name} {amount(value)} {unit}{_times(value, base)}"
         for name, unit, value, base in (
@@ -267,7 +267,7 @@ def partitions(found: Partitions | None) -> str:
         if value is not None
     ]
     beside = f"relative to {fewest.partitions:.0f}" if found.asked > fewest.partitions else "the fewest that were run"
-    return f"{asked} ({ran}): {', '.join(costs)}, at {found.write_mb_per_s:g} MB/s; in brackets {beside}."
+    return f"{holds} ({ran}): {', '.join(costs)}, at {found.write_mb_per_s:g} MB/s; in brackets {beside}."
 
 
 def _times(value: float, base: float | None) -> str:

@@ -7,9 +7,9 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any, Unpack
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator
+from pydantic import Field, field_validator
 
-from campaigns.campaign import Campaign, Item, Row, When
+from campaigns.campaign import Campaign, Item, Row, Strict, When
 from campaigns.clients import KIND
 from campaigns.kinds import split_words
 from clusters.scenario.scenario import load_scenario
@@ -17,12 +17,11 @@ from history.errors import BadInput
 from history.kafka_versions import CLIENT_RELEASES
 from history.results.base import State
 from history.results.clients import ClientRun, ClientsResult
+from history.words import counted
 
 
-class Settings(BaseModel):
+class Settings(Strict):
     """``clients`` is a number of latest releases, or a list."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     kafka: str = CLIENT_RELEASES[0]
     clients: str = "5"
@@ -55,24 +54,24 @@ class Settings(BaseModel):
 
 def plan(settings: Mapping[str, Any], **when: Unpack[When]) -> Campaign:
     """Plan a run per client with one seed; raise BadInput if the only load uses no Java client."""
-    asked = KIND.check(Settings, settings)
-    scenario = load_scenario(asked.scenario)
+    question = KIND.check(Settings, settings)
+    scenario, given = load_scenario(question.scenario), f"--scenario={question.scenario}"
     if scenario.loads:
-        raise BadInput(f"--scenario={asked.scenario} has several loads; give one with a single load.")
+        raise BadInput(f"{given} has several loads; give one with a single load.")
     if scenario.load is None or scenario.load.engine != "java":
-        raise BadInput(f"--scenario={asked.scenario} has no load with engine: java, whose release could be exchanged.")
+        raise BadInput(f"{given} has no load with engine: java, whose release could be exchanged.")
     items = [
         Item(
             name=f"client-{release}",
-            scenario=asked.scenario,
-            kafka=asked.kafka,
+            scenario=question.scenario,
+            kafka=question.kafka,
             changes={"load": {"client": release}},
             seed=when["seed"],
             labels={"role": release},
         )
-        for release in asked.releases
+        for release in question.releases
     ]
-    return Campaign(kind=KIND.name, settings=asked.model_dump(), items=items, **when)
+    return Campaign(kind=KIND.name, settings=question.model_dump(), items=items, **when)
 
 
 def result(campaign: Campaign, rows: Sequence[Row]) -> ClientsResult:
@@ -103,6 +102,6 @@ def _state(runs: Sequence[ClientRun]) -> State:
 
 
 def _sentence(kafka: str, runs: Sequence[ClientRun]) -> str:
-    counts = Counter(run.verdict for run in runs)
-    told = ", ".join(f"{counts[verdict]} {verdict}" for verdict in ("pass", "fail", "unknown") if counts[verdict])
-    return f"Java clients of {len(runs)} {'release' if len(runs) == 1 else 'releases'} against Kafka {kafka}: {told}."
+    verdicts = Counter(run.verdict for run in runs)
+    counts = ", ".join(f"{verdicts[verdict]} {verdict}" for verdict in ("pass", "fail", "unknown") if verdicts[verdict])
+    return f"Java clients of {counted(len(runs), 'release')} against Kafka {kafka}: {counts}."

@@ -7,16 +7,13 @@ KIND = Kind(
     title="Comparison",
     many="Comparisons",
     help="Compare two versions, builds or configurations of Kafka",
-    why="To know before an upgrade what changes: lost records first, then latency, recovery times and CPU.",
+    why="To find what an upgrade changes: lost records first, then latency, recovery times and CPU.",
     phases=(
-        "Base runs against itself (the noise of this host), then base and head run in pairs, in ABBA order, "
-        "each on a fresh cluster. Then all runs are judged and compared."
+        "Base is compared with itself, to measure the noise of this host. Then base and head run in pairs, in ABBA "
+        "order. Each run has a fresh cluster. Then all runs are judged and compared. By default there are 30 runs."
     ),
-    expected=(
-        "One verdict for each primary metric: equivalent, improvement, regression or inconclusive, each with "
-        "an interval."
-    ),
-    reading="The page's first sentence is the answer. An inconclusive effect needs more `pairs`.",
+    expected="For each primary metric: improvement, regression, equivalent or inconclusive, with an interval.",
+    reading="The page's first sentence is the result. An inconclusive effect needs more `pairs`.",
     examples=(
         "compare --base 3.0.2 --head 3.1.2",
         "compare --base 4.3.0 --head ../kafka/build/dist --scenario survived_faults --pairs 5",
@@ -24,31 +21,31 @@ KIND = Kind(
     ),
     docs_page="docs/comparison.md",
     options=(
-        Option("base", "the version that is compared with", "3.0.2"),
-        Option("head", "the version that is judged, or a folder or tarball of jars", "3.1.2"),
+        Option("base", "the version to compare with", "3.0.2"),
+        Option("head", "the version to test: a release, or a folder or tarball of jars", "3.1.2"),
         Option(
             "change",
-            "what only head has: a part of a scenario's file; without --head on base's version",
+            "settings of a scenario's file for head only; without --head, head has base's version",
             "load: {compression: zstd}",
         ),
         Option(
             "scenario",
-            "a scenario by name or file, or several with commas between",
+            "a scenario by name or file, or several separated by commas",
             "failover",
             default="benchmark",
             setting="scenarios",
         ),
-        Option("pairs", "fresh clusters on each side", "10", int, default="10"),
+        Option("pairs", "pairs of runs, one of base and one of head", "10", int, default="10"),
         Option(
             "of_knee",
-            "the load as a share of the rate that both sides sustain on this host, which is measured first; by "
-            "default the scenario's own rate",
+            "the load as a share of the rate that both sides sustain on this host (measured first); default: the "
+            "scenario's rate",
             "0.5",
         ),
         Option(
             "view",
-            "the settings: same_settings (on both sides), default_settings (Kafka's own) or unfinalised (head before "
-            "its upgrade is finalised); same_settings where both are one version",
+            "the settings: same_settings (on both sides), default_settings (Kafka's default timers) or unfinalised "
+            "(head before its upgrade is finalised); default if both sides have one version: same_settings",
             "default_settings",
             choices=("same_settings", "default_settings", "unfinalised"),
             default="default_settings",

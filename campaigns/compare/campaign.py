@@ -7,7 +7,7 @@ from typing import Any, Unpack
 
 from campaigns.campaign import Campaign, Item, Row, When
 from campaigns.compare import KIND, rate
-from campaigns.compare.effects import compared, noise, not_asked, phases, without_noise
+from campaigns.compare.effects import compared, latency_by_phase, noise, not_asked, without_noise
 from campaigns.compare.findings import behaviour, correctness, counts, missed_loads
 from campaigns.compare.items import all_pairs, combined, knee_items, scenario_of, version_name
 from campaigns.compare.question import Settings, Side
@@ -38,9 +38,9 @@ _STATES: dict[results.Overall, State] = {
 
 def plan(settings: Mapping[str, Any], **when: Unpack[When]) -> Campaign:
     """Plan base against itself, then base and head in ABBA order; raise BadInput for wrong settings."""
-    asked = _checked(settings)
-    settings = {**asked.model_dump(), "phases": _phases(asked), "warm_ups": _warm_ups(asked)}
-    items = list(knee_items(asked, when["seed"])) if asked.of_knee else all_pairs(asked, when["seed"])
+    question = _checked(settings)
+    settings = {**question.model_dump(), "phases": _phases(question), "warm_ups": _warm_ups(question)}
+    items = list(knee_items(question, when["seed"])) if question.of_knee else all_pairs(question, when["seed"])
     return Campaign(kind=KIND.name, settings=settings, items=items, **when)
 
 
@@ -49,9 +49,9 @@ def follow_up(campaign: Campaign, rows: Sequence[Row]) -> list[Item]:
     knee = _knee(campaign, rows)
     if knee is None or knee.rate_per_s is None:
         return []
-    asked = _asked(campaign)
-    offered = combined(asked.changes, {"load": {"rate": f"{knee.rate_per_s}/s"}})
-    return all_pairs(asked.model_copy(update={"changes": offered}), campaign.seed)
+    question = _question(campaign)
+    offered = combined(question.changes, {"load": {"rate": f"{knee.rate_per_s}/s"}})
+    return all_pairs(question.model_copy(update={"changes": offered}), campaign.seed)
 
 
 def _knee(campaign: Campaign, rows: Sequence[Row]) -> results.Knee | None:
@@ -89,21 +89,21 @@ def result(campaign: Campaign, rows: Sequence[Row]) -> results.CompareResult:
         not_asked=not_asked(settings, between),
         noise=noise(settings, of_base),
         without_noise=without_noise(settings, of_base),
-        phases=phases(settings, between),
+        phases=latency_by_phase(settings, between),
         counts=counts(runs),
         missed_loads=missed,
         behaviour=behaviour(runs),
         injected_slowdown=_injected_slowdown(settings["injected_slowdown"], effects),
     )
-    said = {"sentence": first_sentence(comparison), "further": further_sentences(comparison)}
-    return comparison.model_copy(update=said)
+    words = {"sentence": first_sentence(comparison), "further": further_sentences(comparison)}
+    return comparison.model_copy(update=words)
 
 
 def _with_pairs(campaign: Campaign, rows: Sequence[Row], knee: results.Knee | None) -> Campaign:
     """Replace the runs that find the rate by the pairs that follow."""
     if not campaign.settings.get("of_knee"):
         return campaign
-    pairs = follow_up(campaign, rows) if knee else all_pairs(_asked(campaign), campaign.seed)
+    pairs = follow_up(campaign, rows) if knee else all_pairs(_question(campaign), campaign.seed)
     return campaign.model_copy(update={"items": pairs})
 
 
@@ -156,22 +156,24 @@ def _state(
 
 
 def _checked(settings: Mapping[str, Any]) -> Settings:
-    asked = KIND.check(Settings, settings)
-    own = combined(asked.head.changes, asked.change)
-    view = asked.view or ("same_settings" if asked.base.kafka == asked.head.kafka else "default_settings")
-    asked = asked.model_copy(update={"head": asked.head.model_copy(update={"changes": own}), "view": view})
-    told = [scenario_of(asked, "head", name) for name in asked.scenarios]
-    if asked.of_knee:
-        _check_knee(asked, told)
-    primary = asked.primary or {key: margin for scenario in told for key, margin in _usual_primary(scenario).items()}
-    _check_phases(primary, told)
-    if asked.injected_slowdown and asked.injected_slowdown.metric not in primary:
+    question = KIND.check(Settings, settings)
+    own = combined(question.head.changes, question.change)
+    view = question.view or ("same_settings" if question.base.kafka == question.head.kafka else "default_settings")
+    question = question.model_copy(update={"head": question.head.model_copy(update={"changes": own}), "view": view})
+    scenarios = [scenario_of(question, "head", name) for name in question.scenarios]
+    if question.of_knee:
+        _check_knee(question, scenarios)
+    primary = question.primary or {
+        key: margin for scenario in scenarios for key, margin in _usual_primary(scenario).items()
+    }
+    _check_phases(primary, scenarios)
+    if question.injected_slowdown and question.injected_slowdown.metric not in primary:
         raise BadInput(
-            f"The metric of the injected slowdown is {asked.injected_slowdown.metric!r}; "
+            f"The metric of the injected slowdown is {question.injected_slowdown.metric!r}; "
             f"name a primary one: {', '.join(primary)}."
         )
-    base, head = _named(asked)
-    return asked.model_copy(update={"primary": primary, "base": base, "head": head})
+    base, head = _named(question)
+    return question.model_copy(update={"primary": primary, "base": base, "head": head})
 
 
 def _usual_primary(scenario: Scenario) -> dict[str, float]:
@@ -188,42 +190,42 @@ def _usual_primary(scenario: Scenario) -> dict[str, float]:
     }
 
 
-def _check_knee(asked: Settings, told: Sequence[Scenario]) -> None:
-    if len(told) > 1 or len(told[0].named_loads) != 1:
+def _check_knee(question: Settings, scenarios: Sequence[Scenario]) -> None:
+    if len(scenarios) > 1 or len(scenarios[0].named_loads) != 1:
         raise BadInput("of_knee finds the rate of one load; name one scenario that has one, or leave of_knee out.")
-    for named in (asked.changes, asked.base.changes, asked.head.changes):
+    for named in (question.changes, question.base.changes, question.head.changes):
         if isinstance(named.get("load"), Mapping) and "rate" in named["load"]:
             raise BadInput("of_knee finds the rate, and load.rate names one; leave one of them out.")
 
 
-def _asked(campaign: Campaign) -> Settings:
+def _question(campaign: Campaign) -> Settings:
     return Settings.model_validate({name: campaign.settings[name] for name in Settings.model_fields})
 
 
-def _check_phases(primary: Mapping[str, float], told: Sequence[Scenario]) -> None:
-    known = sorted({phase.name for scenario in told for phase in scenario.phases})
+def _check_phases(primary: Mapping[str, float], scenarios: Sequence[Scenario]) -> None:
+    known = sorted({phase.name for scenario in scenarios for phase in scenario.phases})
     for key in primary:
         metric, _, phase = key.partition("@")
         if why := why_not_in(metric, phase, known):
             raise BadInput(f"primary names {key!r}; {why}.")
 
 
-def _phases(asked: Settings) -> dict[str, list[str]]:
-    return {name: [phase.name for phase in scenario_of(asked, "head", name).phases] for name in asked.scenarios}
+def _phases(question: Settings) -> dict[str, list[str]]:
+    return {name: [phase.name for phase in scenario_of(question, "head", name).phases] for name in question.scenarios}
 
 
-def _warm_ups(asked: Settings) -> dict[str, list[str]]:
-    named = {key.partition("@")[2] for key in asked.primary or {}}
-    told = {name: scenario_of(asked, "head", name).phases for name in asked.scenarios}
+def _warm_ups(question: Settings) -> dict[str, list[str]]:
+    named = {key.partition("@")[2] for key in question.primary or {}}
+    scenarios = {name: scenario_of(question, "head", name).phases for name in question.scenarios}
     return {
         name: [phase.name for phase in phases if phase.is_warm_up and phase.name not in named]
-        for name, phases in told.items()
+        for name, phases in scenarios.items()
     }
 
 
-def _named(asked: Settings) -> tuple[Side, Side]:
-    base, head = asked.base, asked.head
-    injected = f", injected slowdown: {asked.injected_slowdown.words}" if asked.injected_slowdown else ""
+def _named(question: Settings) -> tuple[Side, Side]:
+    base, head = question.base, question.head
+    injected = f", injected slowdown: {question.injected_slowdown.words}" if question.injected_slowdown else ""
     other = injected or (_changed(head) if base.changes != head.changes else ", again") * (base.kafka == head.kafka)
     return (
         base.model_copy(update={"name": base.name or version_name(base.kafka)}),

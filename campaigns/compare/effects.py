@@ -1,4 +1,4 @@
-"""A comparison's effects and verdicts, and the host's noise."""
+"""Compute a comparison's effects and verdicts, and the host's noise; docs/comparison.md has the rules."""
 
 from __future__ import annotations
 
@@ -25,34 +25,40 @@ APART = "another run of the comparison was started between the two of this pair"
 
 
 class Measured(NamedTuple):
-    """An effect, and the function from adjusted p to verdict."""
+    """An effect, and the function from its adjusted p to its verdict (None: inconclusive)."""
 
     effect: results.Effect
     judge: Callable[..., Verdict] | None
 
 
 def compared(settings: Mapping[str, Any], pairs: Sequence[Pair]) -> list[results.Effect]:
-    """Return primary and secondary effects, and ``why``, which has no verdict."""
+    """Return primary effects, secondary ones, and those of role ``why``, which explain and have no verdict."""
+    families = _families(settings, pairs)
+    used = {
+        role: [own for own in family if role == "primary" or len(own.effect.pairs) >= 2]
+        for role, family in families.items()
+    }
+    judged = [_without_survivors(effect) for role in ("primary", "secondary") for effect in _judged(used[role])]
+    return [*judged, *(own.effect for own in used["why"])]
+
+
+def _families(settings: Mapping[str, Any], pairs: Sequence[Pair]) -> dict[results.Role, list[Measured]]:
     families: dict[results.Role, list[Measured]] = {role: [] for role in ROLES}
     for role, key, margin in _roles(settings, keys_of(pairs, settings)):
-        if too_little_load(role, key, pairs):
-            continue
-        own = measured(role, key, pairs, margin)
-        if role == "primary" or len(own.effect.pairs) >= 2:
-            families[role].append(own)
-    judged = [_without_survivors(effect) for role in ("primary", "secondary") for effect in _judged(families[role])]
-    return [*judged, *(own.effect for own in families["why"])]
+        if not too_little_load(role, key, pairs):
+            families[role].append(measured(role, key, pairs, margin))
+    return families
 
 
 def not_asked(settings: Mapping[str, Any], pairs: Sequence[Pair]) -> list[results.NotAsked]:
-    """Return judged metrics whose phase has too little load."""
+    """Return the metrics that are left out because their phase has too little load."""
     roles = _roles(settings, keys_of(pairs, settings))
     found = [too_little_load(role, key, pairs) for role, key, _ in roles]
     return [each for each in found if each]
 
 
 def too_little_load(role: results.Role, key: Key, pairs: Sequence[Pair]) -> results.NotAsked | None:
-    """Return the missing load from the largest offer: a side that answers nothing has no excuse."""
+    """Return the metric's offered and required records, or None if enough were offered, even if none was answered."""
     decided = [run for pair in pairs if pair.scenario == key.scenario for run in pair.runs if run.verdict != "unknown"]
     rows = [run.measured.get((name, key.phase)) for run in decided for name in ("offered_per_s", key.metric)]
     offered = max((row["samples"] or 0 for row in rows if row), default=0)
@@ -63,7 +69,7 @@ def too_little_load(role: results.Role, key: Key, pairs: Sequence[Pair]) -> resu
 
 
 def _roles(settings: Mapping[str, Any], keys: Sequence[Key]) -> Iterator[tuple[results.Role, Key, float]]:
-    """A primary metric stays primary if never measured."""
+    """Yield each metric's role and margin; primary metrics are included even if they were never measured."""
     primary: dict[Key, float] = {}
     for name, margin in settings["primary"].items():
         metric, _, phase = name.partition("@")
@@ -77,7 +83,7 @@ def _roles(settings: Mapping[str, Any], keys: Sequence[Key]) -> Iterator[tuple[r
 
 
 def measured(role: results.Role, key: Key, pairs: Sequence[Pair], margin: float) -> Measured:
-    """Return a metric's effect; the verdict needs the family's p-values."""
+    """Return a metric's effect, without its verdict, which needs the p-values of all metrics of its role."""
     used, left_out = _used(key, pairs)
     metric = metric_of(key.metric)
     effect = results.Effect(
@@ -204,27 +210,24 @@ def _without_survivors(effect: results.Effect) -> results.Effect:
 
 
 def noise(settings: Mapping[str, Any], calibrated: Sequence[Pair]) -> list[results.Noise]:
-    """Compare base with itself: each metric's noise and detectable change."""
+    """Return each metric's noise and detectable change, from the pairs of base with itself."""
     return [
         results.Noise(**{**dict(own), **_detected(own, settings["pairs"], len(family))})
-        for family in _families(settings, calibrated)
+        for family in _judged_families(settings, calibrated)
         for own in _judged(family)
         if own.method == "paired"
     ]
 
 
 def without_noise(settings: Mapping[str, Any], calibrated: Sequence[Pair]) -> list[results.Effect]:
-    """Return judged metrics with unknown noise."""
-    families = _families(settings, calibrated)
+    """Return the primary and secondary metrics with unknown noise."""
+    families = _judged_families(settings, calibrated)
     return [own for family in families for own, _ in family if own.method != "paired"]
 
 
-def _families(settings: Mapping[str, Any], calibrated: Sequence[Pair]) -> list[list[Measured]]:
-    families: dict[results.Role, list[Measured]] = {}
-    for role, key, margin in _roles(settings, keys_of(calibrated, settings)):
-        if role != "why" and not too_little_load(role, key, calibrated):
-            families.setdefault(role, []).append(measured(role, key, calibrated, margin))
-    return list(families.values())
+def _judged_families(settings: Mapping[str, Any], calibrated: Sequence[Pair]) -> list[list[Measured]]:
+    families = _families(settings, calibrated)
+    return [families["primary"], families["secondary"]]
 
 
 def _detected(own: results.Effect, pairs: int, tests: int) -> dict[str, Any]:
@@ -246,8 +249,8 @@ def _detected(own: results.Effect, pairs: int, tests: int) -> dict[str, Any]:
     }
 
 
-def phases(settings: Mapping[str, Any], pairs: Sequence[Pair]) -> list[results.PhaseLatency]:
-    """Return latency by phase from each arm's usable runs."""
+def latency_by_phase(settings: Mapping[str, Any], pairs: Sequence[Pair]) -> list[results.PhaseLatency]:
+    """Return each phase's latencies of both sides, from their usable runs."""
     rows = []
     for key in keys_of(pairs, settings):
         if key.metric not in LATENCIES:

@@ -31,7 +31,7 @@ def _finding(what: str, runs: Sequence[Run], having: Sequence[Run]) -> results.F
 def shown(run: Run) -> set[str]:
     """Return a run's anomalies and violated invariants; known bugs replace the latter."""
     names = {*(name for name, cases in run.about["anomalies"].items() if cases), *run.about["broken"]}
-    return explained(names, run.about["sentence"])
+    return explained(names, (run.about["known_bugs"] or {}).values())
 
 
 # --- correctness -----------------------------------------------------------------------------------

@@ -30,63 +30,63 @@ _SHIPPED_OF_MODE: dict[str, dict[str, Any]] = {
 }
 
 
-def knee_items(asked: Settings, seed: int) -> Iterator[Item]:
+def knee_items(question: Settings, seed: int) -> Iterator[Item]:
     """Yield the runs with rising rates."""
-    (scenario,) = asked.scenarios
-    for arm in rate.arms(asked.pairs):
-        told = scenario_of(asked, arm, scenario)
+    (scenario,) = question.scenarios
+    for arm in rate.arms(question.pairs):
+        loaded = scenario_of(question, arm, scenario)
         yield Item(
-            name=f"{told.name}-{rate.PART}-{arm}",
+            name=f"{loaded.name}-{rate.PART}-{arm}",
             scenario=scenario,
-            kafka=(asked.head if arm == "head" else asked.base).kafka,
-            changes=combined(_changes(asked, arm, scenario), rate.steps(told)),
+            kafka=(question.head if arm == "head" else question.base).kafka,
+            changes=combined(_changes(question, arm, scenario), rate.steps(loaded)),
             seed=seed,
             labels={"part": rate.PART, "role": arm},
         )
 
 
-def all_pairs(asked: Settings, seed: int) -> list[Item]:
+def all_pairs(question: Settings, seed: int) -> list[Item]:
     """Return base against itself, then base and head."""
     rng = random.Random(seed)
     return [
-        *_pairs("calibration", ("base", "base2"), asked.aa_pairs, asked, rng),
-        *_pairs("comparison", ("base", "head"), asked.pairs, asked, rng),
+        *_pairs("calibration", ("base", "base2"), question.aa_pairs, question, rng),
+        *_pairs("comparison", ("base", "head"), question.pairs, question, rng),
     ]
 
 
-def _pairs(part: str, roles: tuple[str, str], pairs: int, asked: Settings, rng: random.Random) -> Iterator[Item]:
+def _pairs(part: str, roles: tuple[str, str], pairs: int, question: Settings, rng: random.Random) -> Iterator[Item]:
     """Order the pairs AB BA AB BA …, or BA AB …, so that drift favours neither side."""
     first = rng.randrange(2)
-    names = {name: scenario_of(asked, "base", name).name for name in asked.scenarios}
+    names = {name: scenario_of(question, "base", name).name for name in question.scenarios}
     for pair in range(1, pairs + 1):
         in_order = roles if (pair + first) % 2 else roles[::-1]
         for scenario, called in names.items():
             seed = rng.randrange(2**31)  # equal, so that faults hit the same targets on both sides
             for order, role in enumerate(in_order, 1):
-                side = asked.head if role == "head" else asked.base
+                side = question.head if role == "head" else question.base
                 yield Item(
                     name=f"{called}-{part}-{pair:02}-{order}-{role}",
                     scenario=scenario,
                     kafka=side.kafka,
-                    changes=_changes(asked, role, scenario),
+                    changes=_changes(question, role, scenario),
                     seed=seed,
                     labels={"part": part, "role": role, "pair": str(pair), "order": str(order)},
                 )
 
 
-def scenario_of(asked: Settings, role: str, scenario: str) -> Scenario:
+def scenario_of(question: Settings, role: str, scenario: str) -> Scenario:
     """Return this side's scenario; raise BadInput if it cannot run, such as without the version's metadata mode."""
-    told = load_scenario(scenario, _changes(asked, role, scenario))
-    side = asked.head if role == "head" else asked.base
-    check_storage(reported_version(side.kafka), _mode(side, told), told.cluster)
-    return told
+    loaded = load_scenario(scenario, _changes(question, role, scenario))
+    side = question.head if role == "head" else question.base
+    check_storage(reported_version(side.kafka), _mode(side, loaded), loaded.cluster)
+    return loaded
 
 
-def _changes(asked: Settings, role: str, scenario: str) -> dict[str, Any]:
-    side = asked.head if role == "head" else asked.base
-    injected = asked.injected_slowdown.changes if asked.injected_slowdown and role == "head" else {}
-    made: dict[str, Any] = {"cluster": {**BENCHMARK, "resource_limits": asked.resource_limits}}
-    for patch in (_view(asked, role, scenario), asked.changes, side.changes, injected):
+def _changes(question: Settings, role: str, scenario: str) -> dict[str, Any]:
+    side = question.head if role == "head" else question.base
+    injected = question.injected_slowdown.changes if question.injected_slowdown and role == "head" else {}
+    made: dict[str, Any] = {"cluster": {**BENCHMARK, "resource_limits": question.resource_limits}}
+    for patch in (_view(question, role, scenario), question.changes, side.changes, injected):
         made = combined(made, patch)
     return made
 
@@ -100,24 +100,24 @@ def combined(first: Mapping[str, Any], then: Mapping[str, Any]) -> dict[str, Any
     return both
 
 
-def _view(asked: Settings, role: str, scenario: str) -> dict[str, Any]:
-    side = asked.head if role == "head" else asked.base
-    if asked.view == "unfinalised" and role == "head":
-        base = version_of(reported_version(asked.base.kafka))
+def _view(question: Settings, role: str, scenario: str) -> dict[str, Any]:
+    side = question.head if role == "head" else question.base
+    if question.view == "unfinalised" and role == "head":
+        base = version_of(reported_version(question.base.kafka))
         return {"cluster": {"metadata_version": base.minor_release}}
-    if asked.view != "default_settings":
+    if question.view != "default_settings":
         return {}
-    told = load_scenario(scenario)
-    own = load_scenario(scenario, combined(asked.changes, side.changes))
-    timers = {name: None for name in told.cluster.config if name.endswith(".ms")}
+    loaded = load_scenario(scenario)
+    own = load_scenario(scenario, combined(question.changes, side.changes))
+    timers = {name: None for name in loaded.cluster.config if name.endswith(".ms")}
     of_mode = _SHIPPED_OF_MODE[_mode(side, own)]
-    phases = [_patient(phase) for phase in told.model_dump()["phases"]]
+    phases = [_patient(phase) for phase in loaded.model_dump()["phases"]]
     config = {**timers, **_SHIPPED, **of_mode.get("config", {})}
     return {"cluster": {"session_timeout": of_mode["session_timeout"], "config": config}, "phases": phases}
 
 
-def _mode(side: Side, told: Scenario) -> Mode:
-    return choose_mode(reported_version(side.kafka), told.cluster.mode)
+def _mode(side: Side, loaded: Scenario) -> Mode:
+    return choose_mode(reported_version(side.kafka), loaded.cluster.mode)
 
 
 def _patient(phase: dict[str, list[dict[str, Any]]]) -> dict[str, Any]:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Self
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
+from pydantic import Field, field_validator, model_validator
 
-from campaigns.campaign import MAX_TIMES
+from campaigns.campaign import MAX_TIMES, Strict
 from campaigns.compare.effects import USUAL_PAIRS
 from history.errors import BadInput
 from history.metrics import METRICS
@@ -15,11 +15,7 @@ from history.results.compare import View
 from history.yaml_files import parse
 
 
-class _Model(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-
-class Side(_Model):
+class Side(Strict):
     """A version, and a merge patch (RFC 7396) for this side only."""
 
     kafka: str
@@ -32,7 +28,7 @@ class Side(_Model):
         return {"kafka": value} if isinstance(value, str) else value
 
 
-class InjectedSlowdown(_Model):
+class InjectedSlowdown(Strict):
     """``size`` is the intended worsening, such as 0.10; ``shows_in`` a metric that verifies it."""
 
     metric: str
@@ -42,7 +38,7 @@ class InjectedSlowdown(_Model):
     shows_in: str | None = None
 
 
-class Settings(_Model):
+class Settings(Strict):
     """The question. ``primary`` maps ``<metric>@<phase>``, or ``<metric>`` of the whole run, to its margin.
 
     ``changes`` apply to both sides, ``change`` also to head. ``of_knee`` offers a share of the load that both sides

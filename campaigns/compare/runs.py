@@ -198,15 +198,15 @@ def sides(settings: Mapping[str, Any], runs: Sequence[Run]) -> Arms[Side]:
     return Arms[Side](base=base, head=head)
 
 
-def _side(asked: Mapping[str, Any], runs: Sequence[Run], modes_differ: bool) -> Side:
+def _side(settings: Mapping[str, Any], runs: Sequence[Run], modes_differ: bool) -> Side:
     def seen(what: str) -> list[str]:
         return sorted({str(run.about[what]) for run in runs})
 
     mode = ", ".join({"kraft": "KRaft", "zookeeper": "ZooKeeper"}.get(mode, mode) for mode in seen("mode"))
     return Side(
-        name=f"{asked['name']} ({mode})" if modes_differ and mode else asked["name"],
-        kafka=asked["kafka"],
-        changes=asked["changes"],
+        name=f"{settings['name']} ({mode})" if modes_differ and mode else settings["name"],
+        kafka=settings["kafka"],
+        changes=settings["changes"],
         versions=seen("kafka_version"),
         jars=seen("kafka_jars_digest"),
         mode=mode,

@@ -260,16 +260,16 @@ def correctness_sentence(guarantees: results.Correctness, names: results.Arms[st
     else:
         what, p = "violated guarantees", guarantees.p
         own, other = (f"{each.failed} of {each.decided}" for each in map(guarantees.arms.of, (first, second)))
-    told = f"Fisher's exact {p_value(p)}"
+    test = f"Fisher's exact {p_value(p)}"
     if p >= ALPHA and guarantees.verdict in ("regression", "base only"):
-        told += f"; too few runs to decide whether {names.of(second)} keeps what {names.of(first)} violates"
+        test += f"; too few runs to decide whether {names.of(second)} keeps what {names.of(first)} violates"
     each = ", ".join(
         f"{_named(row.what)} in {len(row.of(first).having)} against {len(row.of(second).having)}"
         for row in found[:MAX_NAMED]
         if len(found) > 1
     )
     other = f"none{other.removeprefix('0')}" if other.startswith("0 ") else other
-    counts = f"{names.of(first)} {what} in {own} judged runs, {names.of(second)} in {other} ({told})"
+    counts = f"{names.of(first)} {what} in {own} judged runs, {names.of(second)} in {other} ({test})"
     return f"{counts}: {each}." if each else f"{counts}."
 
 

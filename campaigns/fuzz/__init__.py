@@ -10,10 +10,11 @@ KIND = Kind(
     title="Fuzzing",
     many="Fuzzing campaigns",
     help="Run short randomised schedules of faults, and shrink one that violates a guarantee",
-    why="To find what nobody wrote a scenario for.",
+    why="To find bugs for which no scenario exists.",
     phases=(
-        "Schedules are drawn from a fault mix by seed and run on fresh clusters, every second one with load; all are "
-        "judged. On the command line the first one that violates a guarantee is then shrunk to the steps that matter."
+        "Schedules are generated from a fault mix and a seed and run on fresh clusters, every second one under load. "
+        "All are judged. On the command line the first schedule that violates a guarantee is then reduced to the "
+        "steps that cause it."
     ),
     expected="Pass: no guarantee is violated. Fail names the schedules that violate one.",
     reading="A violation is an S1 invariant or anomaly that the configuration does not permit; see its run's page.",
@@ -24,13 +25,11 @@ KIND = Kind(
     docs_page="docs/randomised-schedules.md",
     options=(
         Option("kafka", "a released version, or a folder or tarball of jars", "3.0.2", default=DEFAULT_RELEASE),
-        Option("schedules", "how many are drawn; the seeds follow one another", "50", int, default="20"),
-        Option("seconds", "about how long each is", "90", int, default="90"),
+        Option("schedules", "the number of schedules; their seeds are consecutive", "50", int, default="20"),
+        Option("seconds", "the approximate length of each schedule", "90", int, default="90"),
         FAULT_MIX,
         RUNTIME,
-        Option(
-            "shrink_runs", "runs to spend on a smaller schedule", "40", int, default=str(SHRINK_RUNS), planned=False
-        ),
+        Option("shrink_runs", "runs for reducing a schedule", "40", int, default=str(SHRINK_RUNS), planned=False),
     ),
     benchmark=False,
     reads_run_folders=True,

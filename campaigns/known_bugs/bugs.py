@@ -43,7 +43,7 @@ _ZOOKEEPER = {"cluster": {"mode": "zookeeper"}}
 BUGS = (
     Bug(
         issue="KAFKA-13091",
-        title="the high watermark stands still after the ISR shrank, until somebody writes again",
+        title="after the ISR shrank, the high watermark does not advance until the next append",
         scenario="isr_shrinks_at_rest",
         bad="3.0.2",
         good="3.1.2",
@@ -51,7 +51,7 @@ BUGS = (
     ),
     Bug(
         issue="KAFKA-13141",
-        title="a leader takes the fetch offset of a diverging follower for what that follower has",
+        title="a leader counts records below a diverging follower's fetch offset as replicated to it",
         scenario="kafka_13141",
         bad="2.8.0",
         good="2.8.2",
@@ -59,7 +59,7 @@ BUGS = (
     ),
     Bug(
         issue="KAFKA-14704",
-        title="a former leader takes over the new high watermark before it cuts its diverging log",
+        title="a former leader adopts the new high watermark before it truncates its diverging log",
         scenario="kafka_14704",
         bad="3.4.0",
         good="3.4.1",
@@ -67,7 +67,7 @@ BUGS = (
     ),
     Bug(
         issue="KAFKA-15583",
-        title="the high watermark goes on below min.insync.replicas (changed by design in 3.7)",
+        title="the high watermark advances below min.insync.replicas (changed by design in 3.7)",
         scenario="kafka_15583",
         bad="3.6.2",
         good="3.7.2",
@@ -75,7 +75,7 @@ BUGS = (
     ),
     Bug(
         issue="KAFKA-18723",
-        title="a follower appends records of a new epoch that it got in an answer of the old one",
+        title="a follower appends records of a new leader epoch from a response of the old epoch",
         scenario="kafka_18723",
         bad="3.9.0",
         good="3.9.1",
@@ -83,7 +83,7 @@ BUGS = (
     ),
     Bug(
         issue="KAFKA-18991",
-        title="a follower cuts its log by an answer of an earlier epoch, below what is committed",
+        title="a follower truncates committed records because of a response of an earlier leader epoch",
         scenario="kafka_18991",
         bad="3.9.0",
         good="3.9.1",
@@ -91,7 +91,7 @@ BUGS = (
     ),
     Bug(
         issue="KIP-966",
-        title="another than the last in-sync replica may lead, with eligible leader replicas (by design, from 4.0)",
+        title="with eligible leader replicas, not only the last in-sync replica may lead (by design, from 4.0)",
         scenario="last_in_sync_stops",
         bad="4.3.0",
         good="4.3.0",
@@ -101,7 +101,7 @@ BUGS = (
     ),
     Bug(
         issue="HW-WAITS",
-        title="the high watermark goes on waiting for a replica that has left the ISR (no issue is known)",
+        title="the high watermark keeps waiting for a replica that has left the ISR (no issue is known)",
         scenario="fenced_yet_awaited",
         bad="3.6.0",
         good="3.5.2",
@@ -110,7 +110,7 @@ BUGS = (
     Bug(
         issue="HW-WAITS",
         variant="zookeeper",
-        title="with ZooKeeper, the high watermark goes on waiting for a replica that has left the ISR",
+        title="with ZooKeeper, the high watermark keeps waiting for a replica that has left the ISR",
         scenario="expired_yet_awaited",
         bad="3.5.2",
         good=None,
@@ -120,7 +120,7 @@ BUGS = (
     ),
     Bug(
         issue="STALE-HW",
-        title="a follower that has cut its log learns the high watermark only with the next record (no issue is known)",
+        title="a follower that truncated learns the high watermark only with the next record (no issue is known)",
         scenario="stale_high_watermark",
         bad="3.4.1",
         good="3.4.0",
@@ -128,7 +128,7 @@ BUGS = (
     ),
     Bug(
         issue="STALE-ISR",
-        title="a controller takes its own write, whose answer was lost, for another's (KAFKA-1382 on a new path)",
+        title="a controller takes its own write, whose response was lost, for another broker's (a form of KAFKA-1382)",
         scenario="stale_isr",
         bad="3.9.1",
         good="3.9.1",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Any, NamedTuple, Unpack
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
@@ -13,6 +14,7 @@ from campaigns.campaign import MAX_TIMES, Campaign, Item, Row, When
 from campaigns.kinds import split_words
 from campaigns.known_bugs import KIND
 from campaigns.known_bugs.bugs import BUGS, Bug
+from campaigns.known_bugs.timeline import timelines
 from campaigns.statistics.intervals import clopper_pearson
 from clusters.kafka.servers import choose_mode
 from clusters.scenario.scenario import load_scenario, merge_patch
@@ -217,6 +219,11 @@ def result(campaign: Campaign, rows: Sequence[Row]) -> KnownBugsResult:
         missing=missing,
         arms=arms,
     )
+
+
+def with_recordings(result: KnownBugsResult, folders: Mapping[str, Path]) -> KnownBugsResult:
+    """Add the timelines."""
+    return result.model_copy(update={"timelines": timelines(result.arms, folders.values())})
 
 
 def _state(arms: Sequence[results.Arm], missing: Sequence[str]) -> State:

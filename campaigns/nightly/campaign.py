@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import random
 import re
 from collections import Counter, defaultdict
@@ -12,17 +11,16 @@ from typing import Any, Unpack
 from campaigns.campaign import Campaign, Item, When
 from campaigns.compare.findings import BY_DESIGN
 from campaigns.nightly import KIND, words
-from campaigns.nightly.nightly_run import NightlyRun, Reruns, Row, Watched
+from campaigns.nightly.nightly_run import NightlyRun, Row, Watched, rounded_percent
 from campaigns.nightly.settings import Settings, better, check
 from campaigns.nightly.subject import BUILD, LINK, SUBJECT, Staged, stage, staged_in
 from campaigns.statistics.changes import MIN_NIGHTLY_RUNS
-from campaigns.statistics.effects import percent
 from clusters.scenario.scenario import load_scenario
 from history.exit_codes import Verdict
 from history.kafka_versions import affected
 from history.metrics import metric_of
 from history.results import nightly as results
-from judge.checks.known_bugs import ISSUES, explained
+from judge.checks.known_bugs import BY_ISSUE, explained
 
 SHOWN_NIGHTLY_RUNS = 90
 NO_RUN = "There is no run: the harness broke, or the nightly run was interrupted."
@@ -33,22 +31,22 @@ NO_RUN = "There is no run: the harness broke, or the nightly run was interrupted
 
 def plan(settings: Mapping[str, Any], **when: Unpack[When]) -> Campaign:
     """Plan correctness, the control, benchmarks in random order, the control again; raise BadInput."""
-    asked = check(settings)
+    checked = check(settings)
     drawn = random.Random(when["seed"])
-    staged = stage(asked.subject) if asked.subject else None
-    matrix = _matrix(asked, drawn, staged, role="matrix")
-    correctness = _matrix(asked, drawn, staged, role="correctness")
+    staged = stage(checked.subject) if checked.subject else None
+    matrix = _matrix(checked, drawn, staged, role="matrix")
+    correctness = _matrix(checked, drawn, staged, role="correctness")
     first, last = (
-        _item(asked, asked.control.scenario, asked.control.kafka, f"control-{n}", role="control") for n in (1, 2)
+        _item(checked, checked.control.scenario, checked.control.kafka, f"control-{n}", role="control") for n in (1, 2)
     )
     items = [*correctness, *([first, *matrix, last] if matrix else [])]
-    return Campaign(kind=KIND.name, settings=asked.model_dump(mode="json"), items=items, **when)
+    return Campaign(kind=KIND.name, settings=checked.model_dump(mode="json"), items=items, **when)
 
 
-def _matrix(asked: Settings, drawn: random.Random, staged: Staged | None, *, role: str) -> list[Item]:
+def _matrix(settings: Settings, drawn: random.Random, staged: Staged | None, *, role: str) -> list[Item]:
     """With a subject, versions alternate in order, so that drift of the host favours none."""
-    of_role = asked.correctness if role == "correctness" else asked
-    versions = [*([staged.kafka] if staged else []), *asked.versions]
+    of_role = settings.correctness if role == "correctness" else settings
+    versions = [*([staged.kafka] if staged else []), *settings.versions]
     items: list[Item] = []
     for repetition in range(1, of_role.repetitions + 1):
         order = drawn.sample(of_role.scenarios, len(of_role.scenarios))
@@ -56,7 +54,7 @@ def _matrix(asked: Settings, drawn: random.Random, staged: Staged | None, *, rol
         cells = [(scenario, kafka) for scenario in order for kafka in turn]
         if staged is None:
             drawn.shuffle(cells)
-        items += [_item(asked, *cell, str(repetition), staged, role=role, pair=str(repetition)) for cell in cells]
+        items += [_item(settings, *cell, str(repetition), staged, role=role, pair=str(repetition)) for cell in cells]
     return items
 
 
@@ -66,21 +64,21 @@ def follow_up(campaign: Campaign, rows: Iterable[Row], decisions: Iterable[resul
 
 
 def _follow_up(nightly_run: NightlyRun) -> list[Item]:
-    asked = nightly_run.settings
+    settings = nightly_run.settings
     drawn = random.Random(nightly_run.campaign.seed)
     items = []
     staged = staged_in(nightly_run.campaign.items)
-    for scenario, kafka in list(nightly_run.candidates)[: asked.confirm.candidates]:
-        release = next((release for release in asked.baseline.releases if release != kafka), None)
+    for scenario, kafka in list(nightly_run.candidates)[: settings.confirm.candidates]:
+        release = next((release for release in settings.baseline.releases if release != kafka), None)
         if release is None:
             continue
         order = drawn.choice([("candidate", "baseline"), ("baseline", "candidate")])
-        for pair in range(1, asked.confirm.pairs + 1):
+        for pair in range(1, settings.confirm.pairs + 1):
             for place, role in enumerate(order, 1):
                 labels = {"pair": str(pair), "order": str(place), "candidate": f"{scenario} on {_shown(kafka, staged)}"}
                 version = kafka if role == "candidate" else release
                 ending = f"{role}-{pair}-of-{_shown(kafka, staged)}"
-                items.append(_item(asked, scenario, version, ending, staged, role=role, **labels))
+                items.append(_item(settings, scenario, version, ending, staged, role=role, **labels))
             order = order[::-1]  # ABBA: drift of the host favours neither
     return items
 
@@ -89,10 +87,12 @@ def _shown(kafka: str, staged: Staged | None) -> str:
     return staged.labels[SUBJECT] if staged and kafka == staged.kafka else kafka
 
 
-def _item(asked: Settings, scenario: str, kafka: str, ending: str, staged: Staged | None = None, **labels: str) -> Item:
-    changes = asked.changes
+def _item(
+    settings: Settings, scenario: str, kafka: str, ending: str, staged: Staged | None = None, **labels: str
+) -> Item:
+    changes = settings.changes
     if labels["role"] == "correctness":
-        changes, ending = asked.correctness.changes, f"correctness-{ending}"
+        changes, ending = settings.correctness.changes, f"correctness-{ending}"
     load_scenario(scenario, changes)
     if staged and kafka == staged.kafka:
         labels |= staged.labels
@@ -108,7 +108,7 @@ def result(
 ) -> results.NightlyResult:
     """Compute the result, with the page's sentences."""
     nightly_run = NightlyRun(campaign, rows, decisions)
-    asked = nightly_run.settings
+    settings = nightly_run.settings
     runs = _runs(nightly_run)
     failures = _failures(nightly_run, runs)
     series = [_series(nightly_run, watched) for watched in nightly_run.watched]
@@ -119,12 +119,12 @@ def result(
         state="unknown",
         sentence="",
         settings=campaign.settings,
-        versions=asked.every_version,
-        scenarios=asked.every_scenario,
-        repetitions=asked.repetitions,
-        control_of=f"{asked.control.scenario} on {asked.control.kafka}",
-        max_candidates=asked.confirm.candidates,
-        max_alerts=asked.alerts,
+        versions=settings.every_version,
+        scenarios=settings.every_scenario,
+        repetitions=settings.repetitions,
+        control_of=f"{settings.control.scenario} on {settings.control.kafka}",
+        max_candidates=settings.confirm.candidates,
+        max_alerts=settings.alerts,
         hosts=sorted({row["host"] for row in nightly_run.current}),
         runs=runs,
         cells=_cells(runs),
@@ -152,8 +152,10 @@ def _runs(nightly_run: NightlyRun) -> list[results.NightlyItem]:
 
 
 def _run(item: Item, row: Row | None) -> results.NightlyItem:
-    missing: dict[str, Any] = {"run_id": None, "verdict": "missing", "sentence": NO_RUN, "anomalies": {}, "broken": []}
-    seen = row or {"scenario": item.scenario, "kafka_version": item.labels.get(SUBJECT, item.kafka), **missing}
+    missing: dict[str, Any] = {"run_id": None, "verdict": "missing", "sentence": NO_RUN}
+    unseen: dict[str, Any] = {"anomalies": {}, "broken": [], "known_bugs": {}}
+    kafka = item.labels.get(SUBJECT, item.kafka)
+    seen = row or {"scenario": item.scenario, "kafka_version": kafka, **missing, **unseen}
     counts = {name: count for name, count in seen["anomalies"].items() if count and name != BY_DESIGN}
     return results.NightlyItem(
         item=item.name,
@@ -164,6 +166,7 @@ def _run(item: Item, row: Row | None) -> results.NightlyItem:
         verdict=seen["verdict"],
         sentence=seen["sentence"],
         shown={**counts, **dict.fromkeys(seen["broken"], 1)},
+        known_bugs=sorted(set((seen["known_bugs"] or {}).values())),
     )
 
 
@@ -200,7 +203,7 @@ def _failure(nightly_run: NightlyRun, scenario: str, kafka: str, runs: list[resu
     failed = [run for run in runs if run.verdict == "fail"]
     found = sorted({name for run in failed for name in run.shown})
     waiver = next((entry for entry in nightly_run.live if entry.covers_failure(scenario, kafka, found)), None)
-    explained_as = {name for run in failed for name in explained(run.shown, run.sentence)}
+    explained_as = {name for run in failed for name in explained(run.shown, run.known_bugs)}
     first = _first_seen(nightly_run, scenario, kafka, set(found))
     sentence = failed[0].sentence
     return results.Failure(
@@ -217,11 +220,11 @@ def _failure(nightly_run: NightlyRun, scenario: str, kafka: str, runs: list[resu
     )
 
 
-def _excused(asked: Settings, kafka: str) -> set[str]:
+def _excused(settings: Settings, kafka: str) -> set[str]:
     """Return bugs that need no alert: the subject's only if the release has them."""
-    if asked.subject is None or kafka != asked.subject.name:
-        return set(ISSUES)
-    return {issue for issue in ISSUES if affected(issue, asked.baseline.releases[0])}
+    if settings.subject is None or kafka != settings.subject.name:
+        return set(BY_ISSUE)
+    return {issue for issue in BY_ISSUE if affected(issue, settings.baseline.releases[0])}
 
 
 def _status(
@@ -260,9 +263,9 @@ def _series(nightly_run: NightlyRun, watched: Watched) -> results.Series:
         state=state,
         why=why,
         needed=MIN_NIGHTLY_RUNS + 1,
-        visible_percent=_percent(watched.visible),
+        visible_percent=rounded_percent(watched.visible),
         change=_change(nightly_run, watched),
-        confirmation=_confirmation(reruns, nightly_run) if reruns else None,
+        confirmation=reruns,
         margins=round(nightly_run.margins(watched), 3),
         points=[_point(nightly_run, point) for point in watched.points[-SHOWN_NIGHTLY_RUNS:]],
         runs=sorted({row["run_id"] for row in nightly_run.current if _is_of(row, watched)}),
@@ -274,16 +277,15 @@ def _is_of(row: Row, watched: Watched) -> bool:
     return row["labels"]["role"] == watched.role and all(row[name] == getattr(watched.key, name) for name in names)
 
 
-def _settle(nightly_run: NightlyRun, watched: Watched) -> tuple[results.SeriesState, str, Reruns | None]:
+def _settle(nightly_run: NightlyRun, watched: Watched) -> tuple[results.SeriesState, str, results.Confirmation | None]:
     if watched.state != "candidate":
         return watched.state, watched.why, None
     reruns = nightly_run.decided(watched.key, nightly_run.name) or nightly_run.settled(watched)
     if reruns is None:
         return "candidate", f"{watched.why}; it was not rerun, so nothing is known yet", None
-    said = reruns.said
     at = "in this nightly run" if reruns.nightly_run == nightly_run.name else f"on {reruns.nightly_run}"
-    size = "" if said.log is None else f" {_interval(_confirmation(reruns, nightly_run))};"
-    return said.verdict, f"{watched.why}; reruns {at} against {reruns.release}:{size} {said.why}", reruns
+    size = "" if reruns.percent is None else f" {_interval(reruns)};"
+    return reruns.verdict, f"{watched.why}; reruns {at} against {reruns.release}:{size} {reruns.why}", reruns
 
 
 def _interval(reruns: results.Confirmation) -> str:
@@ -301,27 +303,10 @@ def _change(nightly_run: NightlyRun, watched: Watched) -> results.Change | None:
         nightly_runs_after=len(watched.after),
         before=_rounded(change.before),
         after=_rounded(change.after),
-        percent=_percent(change.log),
-        low_percent=_percent(change.low),
-        high_percent=_percent(change.high),
+        percent=rounded_percent(change.log),
+        low_percent=rounded_percent(change.low),
+        high_percent=rounded_percent(change.high),
         p=change.p,
-    )
-
-
-def _confirmation(reruns: Reruns, nightly_run: NightlyRun) -> results.Confirmation:
-    said = reruns.said
-    return results.Confirmation(
-        nightly_run=reruns.nightly_run,
-        is_current=reruns.nightly_run == nightly_run.name,
-        release=reruns.release,
-        verdict=said.verdict,
-        why=said.why,
-        pairs=said.pairs,
-        nightly_runs=said.nightly_runs,
-        percent=_percent(said.log),
-        low_percent=_percent(said.low),
-        high_percent=_percent(said.high),
-        runs=list(reruns.run_ids),
     )
 
 
@@ -329,10 +314,6 @@ def _point(nightly_run: NightlyRun, point: results.Point) -> results.Point:
     """All series of a nightly run share its start time."""
     rounded = {name: _rounded(getattr(point, name)) for name in ("value", "low", "high")}
     return point.model_copy(update={**rounded, "at": nightly_run.began[point.nightly_run].isoformat()})
-
-
-def _percent(log: float | None) -> float | None:
-    return None if log is None or not math.isfinite(log) else round(percent(log), 2)
 
 
 def _rounded(value: float) -> float:

@@ -14,18 +14,17 @@ from campaigns.campaign import Campaign
 from campaigns.nightly.settings import Waiver, better, check
 from campaigns.nightly.subject import SUBJECT, by_name
 from campaigns.statistics import changes
-from campaigns.statistics.changes import Change, Confirmation, Key
+from campaigns.statistics.changes import Change, Key
 from campaigns.statistics.effects import Effect, holm, log_ratio, paired_effect, percent, verdict_of
 from history.metrics import metric_of
-from history.results import nightly as results
-from history.results.nightly import Beside, Decision, Point
+from history.results.nightly import Beside, Confirmation, Decision, Point
 
 Row = Mapping[str, Any]
 State = Literal["no figure", "missing data", "no basis", "steady", "better", "moved", "host", "waived", "candidate"]
 
 ROLES = ("correctness", "matrix", "control", "candidate", "baseline")
 SLACK = 2  # by which a change's estimated start may move
-FINAL = ("confirmed", "refuted")  # only an inconclusive result may have more reruns
+CONCLUSIVE = ("confirmed", "refuted")  # only an inconclusive result may have more reruns
 ALPHA = 0.05  # shared by all candidates of a scenario and version
 
 
@@ -54,14 +53,9 @@ class Watched:
         return [point.nightly_run for point in self.window[self.change.since :]] if self.change else []
 
 
-@dataclass(frozen=True)
-class Reruns:
-    """A rerun candidate's result, its reference release, and run ids."""
-
-    nightly_run: str
-    release: str
-    said: Confirmation
-    run_ids: Sequence[str]
+def rounded_percent(log: float | None) -> float | None:
+    """Convert a log-ratio; None if not finite."""
+    return None if log is None or not math.isfinite(log) else round(percent(log), 2)
 
 
 def when(text: str) -> datetime:
@@ -125,23 +119,23 @@ class NightlyRun:
     # --- the screen ---
 
     def _screened(self, role: str, key: Key, points: list[Point], rows: list[Row]) -> Watched:
-        told = Watched(key, role, points, "no figure", _why_no_figure(rows))
+        watched = Watched(key, role, points, "no figure", _why_no_figure(rows))
         if not points or points[-1].nightly_run != self.name:
-            return self._without_figure(told)
+            return self._without_figure(watched)
         window = changes.window(points, self.settings.baseline.nightly_runs, self.settings.baseline.pinned)
         missing = changes.missing_nightly_runs(window)
         if missing:
             had = f"{len(window)} of the {len(window) + missing} nightly runs that a comparison needs"
-            return replace(told, state="no basis", why=f"{had}, this one included")
+            return replace(watched, state="no basis", why=f"{had}, this one included")
         values = changes.logs(window)
         change = self._change(role, key, values, older=len(window) - 1 - self.settings.baseline.nightly_runs)
         level = values[change.since :] if change else values[:-1]
-        told = replace(told, window=window, change=change, visible=changes.visible(level), state="steady")
+        watched = replace(watched, window=window, change=change, visible=changes.visible(level), state="steady")
         if change is None:
-            return replace(told, why="no change of level")
+            return replace(watched, why="no change of level")
         if not self._is_beyond_margin(key, change):
-            return replace(told, why="a change below the margin")
-        return self._explained(told, change)
+            return replace(watched, why="a change below the margin")
+        return self._explained(watched, change)
 
     def _change(self, role: str, key: Key, values: Sequence[float], older: int) -> Change | None:
         if role == "control":
@@ -151,14 +145,15 @@ class NightlyRun:
     def _is_beyond_margin(self, key: Key, change: Change) -> bool:
         return changes.is_beyond(change, self.margin(key))
 
-    def _without_figure(self, told: Watched) -> Watched:
+    def _without_figure(self, watched: Watched) -> Watched:
         """Return missing data where earlier nightly runs had values: it may be too slow to measure."""
-        own = [row for row in self.current if row["labels"]["role"] == told.role]
-        ran = [row for row in own if _conditions(row) == _conditions(told.key._asdict())]
-        if not any(row["verdict"] == "pass" for row in ran) or not self._had_figures(told.points):
-            return told
-        why = f"{len(self._recent(told.points))} earlier nightly runs had a figure, and this one has none: {told.why}"
-        return replace(told, state="missing data", why=why)
+        own = [row for row in self.current if row["labels"]["role"] == watched.role]
+        ran = [row for row in own if _conditions(row) == _conditions(watched.key._asdict())]
+        if not any(row["verdict"] == "pass" for row in ran) or not self._had_figures(watched.points):
+            return watched
+        had = f"{len(self._recent(watched.points))} earlier nightly runs had a figure"
+        why = f"{had}, and this one has none: {watched.why}"
+        return replace(watched, state="missing data", why=why)
 
     def _had_figures(self, points: Sequence[Point]) -> bool:
         return len(self._recent(points)) >= changes.MIN_NIGHTLY_RUNS
@@ -167,44 +162,47 @@ class NightlyRun:
         nightly_runs = set(list(self.began)[-self.settings.baseline.nightly_runs - 1 : -1])
         return [point for point in points if point.nightly_run in nightly_runs]
 
-    def _explained(self, told: Watched, change: Change) -> Watched:
-        key = told.key
-        if told.role == "control":
-            return replace(told, state="moved", why="the same release in every nightly run, so the host changed")
+    def _explained(self, watched: Watched, change: Change) -> Watched:
+        key = watched.key
+        if watched.role == "control":
+            return replace(watched, state="moved", why="the same release in every nightly run, so the host changed")
         if not changes.is_worse(change.log, better(key.metric)):
-            return replace(told, state="better", why="better than before; nothing is rerun for it")
-        moved = self._control_moved(told, change)
+            return replace(watched, state="better", why="better than before; nothing is rerun for it")
+        moved = self._control_moved(watched, change)
         if moved:
             return replace(
-                told,
+                watched,
                 state="host",
                 why="the control changed in the same nightly runs, so the host is the likely cause, not Kafka",
             )
-        known = self.waiver(told)
+        known = self.waiver(watched)
         size = abs(percent(change.log))
         if known and known.up_to is not None and size <= known.up_to:
             why = f"{known.why} ({known.who}, until {known.until})"
-            return replace(told, state="waived", why=why, waiver=known)
-        with_it = [change for point in told.points if point.nightly_run == told.after[0] for change in point.changed]
+            return replace(watched, state="waived", why=why, waiver=known)
+        with_it = [
+            change for point in watched.points if point.nightly_run == watched.after[0] for change in point.changed
+        ]
+        since = watched.after[0]
         together = f", together with {', '.join(with_it)}" if with_it else ""
         unsure = "; no figure of the control shows whether the host changed" if moved is None else ""
         beyond = f", by {size:.3g} % where {known.up_to:g} % are waived" if known else ""
-        return replace(told, state="candidate", why=f"it looks worse since {told.after[0]}{together}{beyond}{unsure}")
+        return replace(watched, state="candidate", why=f"it looks worse since {since}{together}{beyond}{unsure}")
 
-    def _control_moved(self, told: Watched, change: Change) -> bool | None:
+    def _control_moved(self, watched: Watched, change: Change) -> bool | None:
         """Compare with the same metric and phase, else metric, else better direction."""
-        same_host = [other for other in self.control if other.host == told.key.host]
-        alike = [other for other in same_host if other.metric == told.key.metric]
-        exact = [other for other in alike if other.phase == told.key.phase]
-        chosen = exact or alike or [o for o in same_host if better(o.metric) == better(told.key.metric)]
+        same_host = [other for other in self.control if other.host == watched.key.host]
+        alike = [other for other in same_host if other.metric == watched.key.metric]
+        exact = [other for other in alike if other.phase == watched.key.phase]
+        chosen = exact or alike or [o for o in same_host if better(o.metric) == better(watched.key.metric)]
         moves = {
-            changes.control_moved(self.control[other], told.before, told.after, change.log, among=len(chosen))
+            changes.control_moved(self.control[other], watched.before, watched.after, change.log, among=len(chosen))
             for other in chosen
         }
         return True if True in moves else False if False in moves else None
 
-    def waiver(self, told: Watched) -> Waiver | None:
-        key = (told.key.scenario, told.key.kafka_version, told.key.metric, told.key.phase)
+    def waiver(self, watched: Watched) -> Waiver | None:
+        key = (watched.key.scenario, watched.key.kafka_version, watched.key.metric, watched.key.phase)
         own = [entry for entry in self.live if entry.covers_series(*key)]
         return max(own, key=lambda entry: entry.up_to or 0.0, default=None)
 
@@ -254,40 +252,43 @@ class NightlyRun:
     @cached_property
     def candidates(self) -> dict[tuple[str, str], list[Watched]]:
         items = {item.name: (item.scenario, item.kafka) for item in self.campaign.items}
-        asked = {_cell(row): items[row["labels"]["item"]] for row in self.current if row["labels"]["item"] in items}
-        waiting = [told for told in self.watched if told.state == "candidate" and self.settled(told) is None]
+        planned = {_cell(row): items[row["labels"]["item"]] for row in self.current if row["labels"]["item"] in items}
+        waiting = [
+            watched for watched in self.watched if watched.state == "candidate" and self.settled(watched) is None
+        ]
         found: dict[tuple[str, str], list[Watched]] = defaultdict(list)
-        for told in sorted(waiting, key=self.margins, reverse=True):
-            found[asked[told.key.scenario, told.key.kafka_version]].append(told)
+        for watched in sorted(waiting, key=self.margins, reverse=True):
+            found[planned[watched.key.scenario, watched.key.kafka_version]].append(watched)
         return dict(found)
 
-    def margins(self, told: Watched) -> float:
-        return abs(percent(told.change.log)) / 100 / self.margin(told.key) if told.change else 0.0
+    def margins(self, watched: Watched) -> float:
+        return abs(percent(watched.change.log)) / 100 / self.margin(watched.key) if watched.change else 0.0
 
-    def settled(self, told: Watched) -> Reruns | None:
+    def settled(self, watched: Watched) -> Confirmation | None:
         """Return earlier reruns that decide this change; refutations hold for ``cool_down`` nightly runs.
 
         Reruns before the change can only confirm it, since its start is an estimate.
         """
         names = list(self.began)
-        since = names.index(told.after[0])
+        since = names.index(watched.after[0])
         for at in range(len(names) - 2, max(0, since - SLACK) - 1, -1):
-            found = self.decided(told.key, names[at])
-            if found and found.said.verdict == "confirmed":
+            found = self.decided(watched.key, names[at])
+            if found and found.verdict == "confirmed":
                 return found
             rests = since <= at >= len(names) - 1 - self.settings.confirm.cool_down
-            if found and found.said.verdict == "refuted" and rests:
+            if found and found.verdict == "refuted" and rests:
                 return found
         return None
 
-    def decided(self, key: Key, nightly_run: str) -> Reruns | None:
+    def decided(self, key: Key, nightly_run: str) -> Confirmation | None:
         """Return a decision on a series; stored ones are final, others use that nightly run's window."""
-        kept = self.decisions.get((nightly_run, key))
-        if kept and kept.verdict in FINAL:
-            return _kept(kept)
+        stored = self.decisions.get((nightly_run, key))
+        if stored and stored.verdict in CONCLUSIVE:
+            return stored.model_copy(update={"is_current": nightly_run == self.name})
         then = self if nightly_run == self.name else self._on(nightly_run)
-        told = next((told for told in then.watched if told.key == key), None)
-        return then.reruns(told, nightly_run) if told else None
+        watched = next((watched for watched in then.watched if watched.key == key), None)
+        found = then.reruns(watched, nightly_run) if watched else None
+        return found and found.model_copy(update={"is_current": nightly_run == self.name})
 
     def _on(self, nightly_run: str) -> NightlyRun:
         if nightly_run not in self._earlier:
@@ -295,8 +296,8 @@ class NightlyRun:
             self._earlier[nightly_run] = NightlyRun(self.campaign.model_copy(update=about), self.rows)
         return self._earlier[nightly_run]
 
-    def reruns(self, told: Watched, nightly_run: str) -> Reruns | None:
-        key = told.key
+    def reruns(self, watched: Watched, nightly_run: str) -> Confirmation | None:
+        key = watched.key
         runs = [row for row in self.rows if row["labels"]["campaign"] == nightly_run and _is_rerun(row, key)]
         own = {row["labels"]["candidate"] for row in runs if _cell(row) == (key.scenario, key.kafka_version)
                and row["labels"]["role"] == "candidate"}  # fmt: skip
@@ -304,17 +305,29 @@ class NightlyRun:
         releases = sorted({row["kafka_version"] for row in runs if row["labels"]["role"] == "baseline"})
         if not releases:
             return None
-        said = changes.confirm(
+        logs = changes.confirm(
             self._ratios(runs, key),
-            self._ratios_before(told, releases[0]),
+            self._ratios_before(watched, releases[0]),
             margin=self.margin(key),
             better=better(key.metric),
             alpha=ALPHA / self._candidates_beside(key),
         )
-        return Reruns(nightly_run, releases[0], said, sorted({row["run_id"] for row in runs}))
+        return Confirmation(
+            nightly_run=nightly_run,
+            is_current=nightly_run == self.name,
+            release=releases[0],
+            verdict=logs.verdict,
+            why=logs.why,
+            pairs=logs.pairs,
+            nightly_runs=logs.nightly_runs,
+            percent=rounded_percent(logs.log),
+            low_percent=rounded_percent(logs.low),
+            high_percent=rounded_percent(logs.high),
+            runs=sorted({row["run_id"] for row in runs}),
+        )
 
     def _candidates_beside(self, key: Key) -> int:
-        candidates = [told.key for told in self.watched if told.state == "candidate"]
+        candidates = [watched.key for watched in self.watched if watched.state == "candidate"]
         return max(1, sum(other[:3] == key[:3] for other in candidates))
 
     def _ratios(self, runs: list[Row], key: Key) -> list[float]:
@@ -328,10 +341,10 @@ class NightlyRun:
         whole = [pair for pair in pairs.values() if len(pair) == 2 and min(pair.values()) > 0]
         return [log_ratio(pair["baseline"], pair["candidate"]) for pair in whole]
 
-    def _ratios_before(self, told: Watched, release: str) -> list[float]:
-        reference = self.matrix.get(told.key._replace(kafka_version=release), [])
+    def _ratios_before(self, watched: Watched, release: str) -> list[float]:
+        reference = self.matrix.get(watched.key._replace(kafka_version=release), [])
         of_release = {point.nightly_run: point.value for point in reference if not point.censored}
-        before = [point for point in told.window if point.nightly_run in told.before and not point.censored]
+        before = [point for point in watched.window if point.nightly_run in watched.before and not point.censored]
         earlier = [point for point in before if point.nightly_run in of_release]
         return [log_ratio(of_release[point.nightly_run], point.value) for point in earlier]
 
@@ -344,13 +357,6 @@ def _by_machine(row: Row, machines: Mapping[str, str]) -> Row:
 def _key_of(decision: Decision, machines: Mapping[str, str]) -> Key:
     key = Key(*(getattr(decision, name) for name in Key._fields))
     return key._replace(host=machines.get(key.host, key.host))
-
-
-def _kept(decided: results.Confirmation) -> Reruns:
-    logs = (None if size is None else math.log1p(size / 100) for size in
-            (decided.percent, decided.low_percent, decided.high_percent))  # fmt: skip
-    said = Confirmation(decided.verdict, decided.why, decided.pairs, decided.nightly_runs, *logs)
-    return Reruns(decided.nightly_run, decided.release, said, decided.runs)
 
 
 def _in_role(row: Row, roles: Mapping[str, str]) -> Row:

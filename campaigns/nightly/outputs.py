@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from campaigns.campaign import CampaignFolder
-from campaigns.nightly.nightly_run import FINAL, ROLES, when
+from campaigns.nightly.nightly_run import CONCLUSIVE, ROLES, when
 from campaigns.nightly.settings import Settings, check
 from campaigns.places import Places
 from campaigns.statistics.changes import Key
@@ -40,7 +40,7 @@ def keep_decisions(folder: CampaignFolder, result: NightlyResult) -> None:
     kept = {_series_of(each): each for each in _decisions(folder.path)}
     for series in result.series:
         decided = series.confirmation
-        if decided and decided.is_current and decided.verdict in FINAL:
+        if decided and decided.is_current and decided.verdict in CONCLUSIVE:
             about = {name: getattr(series, name) for name in Key._fields}
             new = Decision(nightly_run=result.campaign_id, **about, confirmation=decided)
             kept.setdefault(_series_of(new), new)

@@ -6,9 +6,9 @@ from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
+from pydantic import Field, field_validator, model_validator
 
-from campaigns.campaign import MAX_TIMES
+from campaigns.campaign import MAX_TIMES, Strict
 from campaigns.nightly import KIND
 from campaigns.statistics.effects import Better
 from history.metrics import METRICS
@@ -18,18 +18,14 @@ from history.yaml_files import read_mapping
 RESOLUTION_S = 0.1  # the prober's resolution: shorter times are equal
 
 
-class _Model(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-
-class ControlScenario(_Model):
+class ControlScenario(Strict):
     """A fixed scenario and release that detects host changes."""
 
     scenario: str
     kafka: str
 
 
-class Correctness(_Model):
+class Correctness(Strict):
     """Scenarios whose verdicts count, not their metrics; ``changes`` apply only to them."""
 
     scenarios: list[str] = Field(default_factory=list)
@@ -37,7 +33,7 @@ class Correctness(_Model):
     changes: dict[str, Any] = Field(default_factory=dict)
 
 
-class Subject(_Model):
+class Subject(Strict):
     """The build under test: jars, an archive or an image, which ``command`` builds."""
 
     name: str = Field(default="subject", pattern=r"^[A-Za-z][\w.-]*$")
@@ -47,7 +43,7 @@ class Subject(_Model):
     link: str = ""
 
 
-class Watch(_Model):
+class Watch(Strict):
     """``margin`` is a ratio's distance from 1; values below ``floor`` are equal."""
 
     margin: float = Field(gt=0, lt=1)
@@ -55,7 +51,7 @@ class Watch(_Model):
     phases: list[str] = Field(default_factory=list)
 
 
-class Baseline(_Model):
+class Baseline(Strict):
     """The last ``nightly_runs`` good ones and ``pinned`` ones; reruns use the first other version in ``releases``."""
 
     nightly_runs: int = Field(default=30, ge=10)
@@ -63,7 +59,7 @@ class Baseline(_Model):
     releases: list[str] = Field(min_length=1)
 
 
-class Confirm(_Model):
+class Confirm(Strict):
     """Reruns: ``pairs`` per candidate, ``candidates`` per nightly run, none for ``cool_down`` after a refutation."""
 
     pairs: int = Field(default=5, ge=3, le=MAX_TIMES)
@@ -71,7 +67,7 @@ class Confirm(_Model):
     cool_down: int = Field(default=5, ge=0)
 
 
-class Retention(_Model):
+class Retention(Strict):
     """Run folders older than ``days``, and all but the newest ``runs``, may be deleted."""
 
     days: int = Field(default=30, ge=1)
@@ -103,7 +99,7 @@ class Waiver(results.Waiver):
         return self.scenario == scenario and self.kafka in (None, kafka)
 
 
-class Settings(_Model):
+class Settings(Strict):
     """The settings: ``scenarios`` are benchmarks; those of ``correctness`` run first.
 
     ``webhook`` names the environment variable with its address.

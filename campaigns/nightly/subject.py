@@ -36,8 +36,8 @@ def stage(subject: Subject) -> Staged:
     build = build_of(subject.kafka)
     is_release = build.origin is None
     digest = "" if is_release else build.jars.name.removeprefix(OWN)
-    told = {"commit": build.commit[:SHORT], "jars": digest, "build": os.environ.get(subject.build_id, "")}
-    words = ", ".join(f"{name} {value}" for name, value in told.items() if value)
+    about = {"commit": build.commit[:SHORT], "jars": digest, "build": os.environ.get(subject.build_id, "")}
+    words = ", ".join(f"{name} {value}" for name, value in about.items() if value)
     link = subject.link.replace("{commit}", build.commit) if build.commit else ""
     labels = {SUBJECT: subject.name, BUILD: f"{build.version} ({words})" if words else build.version, LINK: link}
     return Staged(subject.kafka if is_release else str(build.jars), labels)

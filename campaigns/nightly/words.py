@@ -47,7 +47,7 @@ def sentence(result: NightlyResult) -> str:
 
 
 def _worse(result: NightlyResult) -> str:
-    margins = {metric: told["margin"] for metric, told in result.settings["watch"].items()}
+    margins = {metric: watch["margin"] for metric, watch in result.settings["watch"].items()}
     worse = [each for each in result.beside if each.verdict == "regression"]
     worse.sort(key=lambda each: -abs(each.percent) / margins[each.metric])
     if not worse:

@@ -7,10 +7,10 @@ KIND = Kind(
     title="Qualification",
     many="Qualifications",
     help="Qualify an upgrade: go, no-go or not yet, with the evidence of each line",
-    why="To know before an upgrade whether it loses records, what it mends and breaks, and what it costs.",
+    why="To find before an upgrade whether it loses records, which bugs it fixes or adds, and what it costs.",
     phases=(
         "A cluster under load is upgraded and another one rolled back, with faults in between. Scenarios, known bugs "
-        "that only one side has, clients and pairs for performance run on fresh clusters; then all runs are judged."
+        "that only one side has, clients and performance pairs run on fresh clusters. Then all runs are judged."
     ),
     expected="Go, no-go, or not yet with each reason.",
     reading="A row for each question, with its answer, its evidence and links to its runs.",
@@ -21,7 +21,7 @@ KIND = Kind(
     docs_page="docs/qualify.md",
     options=(
         Option(
-            "from", "the version that runs today: a release, or a folder or tarball of jars", "3.9.0", setting="base"
+            "from", "the version that you run today: a release, or a folder or tarball of jars", "3.9.0", setting="base"
         ),
         Option("to", "the version to upgrade to: a release, or a folder or tarball of jars", "3.9.1", setting="head"),
         Option(
@@ -32,12 +32,12 @@ KIND = Kind(
         ),
         Option(
             "scenarios",
-            "scenarios that the new version has to pass, with commas between",
+            "scenarios that the new version must pass, separated by commas",
             "survived_faults,transactions",
             default="survived_faults,group_members,exactly_once",
         ),
         Option("tries", "runs of each scenario and of each bug on each side", "3", int, default="2"),
-        Option("pairs", "pairs of runs for performance in each view; 0: none", "5", int, default="3"),
-        Option("clients", "how many of the last releases of the Java client; 0: none", "5", int, default="3"),
+        Option("pairs", "performance pairs for each view; 0: none", "5", int, default="3"),
+        Option("clients", "how many of the latest releases of the Java client; 0: none", "5", int, default="3"),
     ),
 )

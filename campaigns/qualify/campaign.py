@@ -8,18 +8,15 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Unpack
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator
-
-from campaigns.campaign import MAX_TIMES, Campaign, Item, Row, When
+from campaigns.campaign import Campaign, Item, Row, When
 from campaigns.compare import campaign as compare
 from campaigns.compare.findings import BY_DESIGN
 from campaigns.compare.words import pairs_that_decide
-from campaigns.kinds import split_words
 from campaigns.known_bugs import campaign as known_bugs
 from campaigns.known_bugs.bugs import BUGS
 from campaigns.qualify import KIND
-from campaigns.qualify.questions import MEASURED, VIEWS, Asked, Sides, correctness, questions
-from history.kafka_versions import CLIENT_RELEASES, FEATURES, Version
+from campaigns.qualify.questions import MEASURED, VIEWS, Settings, Sides, correctness, questions
+from history.kafka_versions import FEATURES, Version
 from history.results.compare import CompareResult
 from history.results.known_bugs import Arm
 from history.results.qualify import STATES, Answer, Line, QualifyResult
@@ -33,37 +30,13 @@ _PERFORMANCE: dict[str, Answer] = {
 }
 
 
-class Settings(BaseModel):
-    """``base`` is today's version, ``head`` the new one."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-    base: str
-    head: str
-    scenario: str = "rolling_upgrade"
-    scenarios: list[str] = Field(default=["survived_faults", "group_members", "exactly_once"], min_length=1)
-    tries: int = Field(default=2, ge=1, le=MAX_TIMES)
-    pairs: int = Field(default=3, ge=0, le=MAX_TIMES)
-    clients: int = Field(default=3, ge=0, le=len(CLIENT_RELEASES))
-    runtime: str = Field(default="docker", pattern="^docker$")
-
-    @field_validator("scenarios", mode="before")
-    @classmethod
-    def _several(cls, value: object) -> object:
-        return split_words(value)
-
-    @property
-    def asked(self) -> Asked:
-        return Asked(Sides(self.base, self.head), self.scenario, self.scenarios, self.tries, self.pairs, self.clients)
-
-
 def plan(settings: Mapping[str, Any], **when: Unpack[When]) -> Campaign:
     """Plan all questions' runs; raise BadInput for wrong settings, or a question that does not fit the versions."""
-    told = KIND.check(Settings, settings)
-    parts = questions(told.asked, when)
-    asked = {**told.model_dump(), "questions": {name: part.settings for name, part in parts.items()}}
+    question = KIND.check(Settings, settings)
+    parts = questions(question, when)
+    settings = {**question.model_dump(), "questions": {name: part.settings for name, part in parts.items()}}
     items = [_of_question(name, item) for name, part in parts.items() for item in part.items]
-    return Campaign(kind=KIND.name, settings=asked, items=items, **when)
+    return Campaign(kind=KIND.name, settings=settings, items=items, **when)
 
 
 def _of_question(question: str, item: Item) -> Item:
@@ -85,14 +58,16 @@ def _rows_of(campaign: Campaign, rows: Iterable[Row]) -> dict[str, list[Row]]:
 
 def follow_up(campaign: Campaign, rows: Sequence[Row]) -> list[Item]:
     """Rerun the new version's failures on today's, and bug tries that missed their window."""
-    own, asked = _rows_of(campaign, rows), _settings(campaign).asked
+    own, settings = _rows_of(campaign, rows), _settings(campaign)
     scenarios, releases = (
         {row["labels"][name]: None for row in own.get(question, []) if _failed_on_head(row)}
         for question, name in (("correctness", "of"), ("clients", "role"))
     )
-    again = [_of_question("correctness", item) for item in correctness("base", asked, campaign.seed, list(scenarios))]
+    again = [
+        _of_question("correctness", item) for item in correctness("base", settings, campaign.seed, list(scenarios))
+    ]
     again += [
-        _of_question("clients", _on_base(item, asked))
+        _of_question("clients", _on_base(item, settings))
         for item in _question(campaign, "clients").items
         if item.labels["role"] in releases
     ]
@@ -102,9 +77,11 @@ def follow_up(campaign: Campaign, rows: Sequence[Row]) -> list[Item]:
     return again
 
 
-def _on_base(item: Item, asked: Asked) -> Item:
+def _on_base(item: Item, settings: Settings) -> Item:
     name = f"base-{item.name.removeprefix('clients-')}"
-    return item.model_copy(update={"name": name, "kafka": asked.sides.base, "labels": {**item.labels, "side": "base"}})
+    return item.model_copy(
+        update={"name": name, "kafka": settings.sides.base, "labels": {**item.labels, "side": "base"}}
+    )
 
 
 def _failed_on_head(row: Row) -> bool:
@@ -120,10 +97,10 @@ def _settings(campaign: Campaign) -> Settings:
 
 def result(campaign: Campaign, rows: Sequence[Row]) -> QualifyResult:
     """Combine the answers; the worst decides."""
-    told, own = _settings(campaign), _rows_of(campaign, rows)
+    settings, own = _settings(campaign), _rows_of(campaign, rows)
     lines = list(_lines(campaign, own))
     verdict: Answer = next((each for each in STATES if any(line.answer == each for line in lines)), "not yet")
-    base, head = told.asked.sides.versions
+    base, head = settings.sides.versions
     judged = [row for of_question in own.values() for row in of_question]
     jars = {
         side: sorted({str(row["kafka_jars_digest"]) for row in judged if row["kafka_version"] == version})
@@ -140,8 +117,8 @@ def result(campaign: Campaign, rows: Sequence[Row]) -> QualifyResult:
         head=head,
         verdict=verdict,
         answers=lines,
-        by_design=list(_by_design(told.asked.sides)),
-        doubts=list(_doubts(told, lines)),
+        by_design=list(_by_design(settings.sides)),
+        doubts=list(_doubts(settings, lines)),
         hosts=sorted({str(row["host"]) for row in judged}),
         jars=jars,
         digest=_digest(jars, judged),
@@ -149,8 +126,8 @@ def result(campaign: Campaign, rows: Sequence[Row]) -> QualifyResult:
 
 
 def _digest(jars: Mapping[str, Sequence[str]], rows: Iterable[Row]) -> str:
-    told = sorted({(str(row["run_id"]), str(row["verdict"])) for row in rows})
-    return hashlib.sha256(json.dumps([dict(jars), told]).encode()).hexdigest()
+    verdicts = sorted({(str(row["run_id"]), str(row["verdict"])) for row in rows})
+    return hashlib.sha256(json.dumps([dict(jars), verdicts]).encode()).hexdigest()
 
 
 def _lines(campaign: Campaign, own: Mapping[str, Sequence[Row]]) -> Iterator[Line]:
@@ -168,12 +145,12 @@ def _complete(line: Line, missing: Sequence[str]) -> Line:
 
 
 def _answered(campaign: Campaign, own: Mapping[str, Sequence[Row]]) -> Iterator[tuple[Line, Sequence[Item]]]:
-    told = _settings(campaign)
+    settings = _settings(campaign)
     upgrade = _question(campaign, "upgrade")
     for way, words in (("upgrade", "upgraded node by node, leaders dying"), ("rollback", "upgraded and rolled back")):
         items = [item for item in upgrade.items if item.labels["role"] == way]
         yield _of_runs("upgrade", words, items, own["upgrade"]), items
-    for scenario in told.scenarios:
+    for scenario in settings.scenarios:
         items = [item for item in _question(campaign, "correctness").items if item.labels["of"] == scenario]
         tries = [row for row in own["correctness"] if row["labels"]["of"] == scenario]
         yield _of_both_sides("correctness", scenario, items, tries), items
@@ -182,8 +159,11 @@ def _answered(campaign: Campaign, own: Mapping[str, Sequence[Row]]) -> Iterator[
         found = known_bugs.result(part, own["bugs"])
         for bug in dict.fromkeys(arm.bug for arm in found.arms):
             arms = {arm.kafka: arm for arm in found.arms if arm.bug == bug}
-            yield _of_bug(arms[told.base], arms[told.head]), [item for item in part.items if item.labels["bug"] == bug]
-    yield from ((line, []) for line in _bugs_on_both(told.asked.sides))
+            yield (
+                _of_bug(arms[settings.base], arms[settings.head]),
+                [item for item in part.items if item.labels["bug"] == bug],
+            )
+    yield from ((line, []) for line in _bugs_on_both(settings.sides))
     for item in _question(campaign, "clients").items:
         release = item.labels["role"]
         tries = [row for row in own["clients"] if row["labels"]["role"] == release]
@@ -242,8 +222,8 @@ def _of_both_sides(question: str, what: str, items: Sequence[Item], rows: Sequen
 
 def _of_bug(base: Arm, head: Arm) -> Line:
     answer: Answer
-    told = f"found on {base.version} in {base.found} of {base.decided} tries, on {head.version} in {head.found} of "
-    told += f"{head.decided}."
+    counts = f"found on {base.version} in {base.found} of {base.decided} tries, on {head.version} in {head.found} of "
+    counts += f"{head.decided}."
     if not (base.decided and head.decided):
         answer, word = "not yet", "Not decided"
     elif head.found:
@@ -256,7 +236,7 @@ def _of_bug(base: Arm, head: Arm) -> Line:
         answer, word = "note", "Known to be fixed, and not seen on either side"
     runs = [run.run_id for arm in (base, head) for run in arm.runs]
     return Line(
-        question="bugs", what=f"{base.issue}: {base.title}", answer=answer, sentence=f"{word}: {told}", runs=runs
+        question="bugs", what=f"{base.issue}: {base.title}", answer=answer, sentence=f"{word}: {counts}", runs=runs
     )
 
 
@@ -290,15 +270,16 @@ def _by_design(sides: Sides) -> Iterator[str]:
             yield f"{'New' if after else 'Gone'}: {words}."
 
 
-def _doubts(told: Settings, lines: Sequence[Line]) -> Iterator[str]:
-    if not told.pairs:
+def _doubts(settings: Settings, lines: Sequence[Line]) -> Iterator[str]:
+    if not settings.pairs:
         yield "Performance was not compared (--pairs=0)."
-    if not told.clients:
+    if not settings.clients:
         yield "Java clients were not tested (--clients=0)."
     for line in lines:
         if line.question in _VIEWS.values() and line.answer == "note":
             yield f"{line.question.capitalize()}: {line.sentence}"
-    yield f"{told.tries} {'try' if told.tries == 1 else 'tries'} of each scenario and bug: what is rarer stays unseen."
+    tries = f"{settings.tries} {'try' if settings.tries == 1 else 'tries'}"
+    yield f"{tries} of each scenario and bug: what is rarer stays unseen."
     yield "Defaults that changed are not listed; the default-settings view of performance runs with them."
     yield "Connect, Streams, MirrorMaker and formats on disk from years of use are not asked."
 

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from campaigns.campaign import Campaign, Item, When
+from pydantic import Field, field_validator
+
+from campaigns.campaign import MAX_TIMES, Campaign, Item, Strict, When
 from campaigns.clients import campaign as clients
 from campaigns.compare import campaign as compare
+from campaigns.kinds import split_words
 from campaigns.known_bugs import campaign as known_bugs
 from campaigns.known_bugs.bugs import BUGS, Bug
 from clusters.kafka.builds import reported_version
@@ -16,6 +18,7 @@ from clusters.kafka.jars import version_of
 from clusters.kafka.servers import choose_mode
 from clusters.scenario.scenario import load_scenario
 from history.errors import BadInput
+from history.kafka_versions import CLIENT_RELEASES
 
 VIEWS = ("default_settings", "same_settings")  # default settings first, as after an upgrade
 MEASURED = "benchmark"
@@ -37,31 +40,41 @@ class Sides(NamedTuple):
         return base, head
 
 
-@dataclass(frozen=True)
-class Asked:
-    """A qualification's validated settings."""
+class Settings(Strict):
+    """``base`` is today's version, ``head`` the new one."""
 
-    sides: Sides
-    scenario: str
-    scenarios: Sequence[str]
-    tries: int
-    pairs: int
-    clients: int
+    base: str
+    head: str
+    scenario: str = "rolling_upgrade"
+    scenarios: list[str] = Field(default=["survived_faults", "group_members", "exactly_once"], min_length=1)
+    tries: int = Field(default=2, ge=1, le=MAX_TIMES)
+    pairs: int = Field(default=3, ge=0, le=MAX_TIMES)
+    clients: int = Field(default=3, ge=0, le=len(CLIENT_RELEASES))
+    runtime: str = Field(default="docker", pattern="^docker$")
+
+    @field_validator("scenarios", mode="before")
+    @classmethod
+    def _several(cls, value: object) -> object:
+        return split_words(value)
+
+    @property
+    def sides(self) -> Sides:
+        return Sides(self.base, self.head)
 
 
-def questions(asked: Asked, when: When) -> dict[str, Campaign]:
+def questions(settings: Settings, when: When) -> dict[str, Campaign]:
     """Return the campaigns in running order, without item prefixes; raise BadInput for wrong settings."""
-    sides = asked.sides
-    own = {"upgrade": _upgrades(asked, when["seed"]), "correctness": correctness("head", asked, when["seed"])}
+    sides = settings.sides
+    own = {"upgrade": _upgrades(settings, when["seed"]), "correctness": correctness("head", settings, when["seed"])}
     found = {name: Campaign(kind="qualify", settings={}, items=list(items), **when) for name, items in own.items()}
     if bugs := [bug.name for bug in BUGS if _differs(bug, sides)]:
-        found["bugs"] = known_bugs.plan({"bugs": bugs, "kafka": list(sides), "tries": asked.tries}, **when)
-    if asked.clients:
-        of_clients = {"kafka": sides.head, "clients": str(asked.clients), "runtime": "docker"}
+        found["bugs"] = known_bugs.plan({"bugs": bugs, "kafka": list(sides), "tries": settings.tries}, **when)
+    if settings.clients:
+        of_clients = {"kafka": sides.head, "clients": str(settings.clients), "runtime": "docker"}
         found["clients"] = clients.plan(of_clients, **when)
-    for view in VIEWS if asked.pairs else ():
-        settings = {**sides._asdict(), "pairs": asked.pairs, "view": view, "scenarios": MEASURED}
-        planned = compare.plan(settings, **when)
+    for view in VIEWS if settings.pairs else ():
+        compared = {**sides._asdict(), "pairs": settings.pairs, "view": view, "scenarios": MEASURED}
+        planned = compare.plan(compared, **when)
         items = [item for item in planned.items if item.labels["part"] == "comparison"]
         found[view] = planned.model_copy(update={"items": items})
     return found
@@ -75,30 +88,30 @@ def _differs(bug: Bug, sides: Sides) -> bool:
 # --- the upgrade and the way back ----------------------------------------------------------------------
 
 
-def _upgrades(asked: Asked, seed: int) -> Iterator[Item]:
-    base, head = asked.sides.versions
+def _upgrades(settings: Settings, seed: int) -> Iterator[Item]:
+    base, head = settings.sides.versions
     if version_of(head) == version_of(base):
         raise BadInput(
-            f"--from={asked.sides.base} and --to={asked.sides.head} are one version; there is nothing to qualify."
+            f"--from={settings.sides.base} and --to={settings.sides.head} are one version; there is nothing to qualify."
         )
-    told = load_scenario(asked.scenario)
-    choose_mode(head, choose_mode(base, told.cluster.mode))
-    if told.topics and version_of(head) < version_of(base) and not _one_minor(base, head):
+    scenario = load_scenario(settings.scenario)
+    choose_mode(head, choose_mode(base, scenario.cluster.mode))
+    if scenario.topics and version_of(head) < version_of(base) and not _one_minor(base, head):
         raise BadInput(f"--to={head} is older than --from={base}; Kafka goes back within a minor release only.")
-    if not told.topics:
-        raise BadInput(f"--scenario={asked.scenario} has no topic; an upgrade without records shows nothing.")
-    topic = next(iter(told.topics))
+    if not scenario.topics:
+        raise BadInput(f"--scenario={settings.scenario} has no topic; an upgrade without records shows nothing.")
+    topic = next(iter(scenario.topics))
     release = None if _one_minor(base, head) else version_of(head).minor_release
     ways = {
-        "upgrade": upgrade_phases(topic, asked.sides.head, release),
-        "rollback": rollback_phases(topic, asked.sides.head),
+        "upgrade": upgrade_phases(topic, settings.sides.head, release),
+        "rollback": rollback_phases(topic, settings.sides.head),
     }
-    for number in range(1, asked.tries + 1):
+    for number in range(1, settings.tries + 1):
         for way, phases in ways.items():
             yield Item(
                 name=f"{way}-{number:02}",
-                scenario=asked.scenario,
-                kafka=asked.sides.base,
+                scenario=settings.scenario,
+                kafka=settings.sides.base,
                 changes={"phases": phases},
                 seed=seed + number,
                 labels={"role": way, "try": str(number)},
@@ -161,15 +174,15 @@ def _leader_dies(topic: str) -> list[Mapping[str, Any]]:
 # --- what the new version has to pass ------------------------------------------------------------------
 
 
-def correctness(side: str, asked: Asked, seed: int, only: Sequence[str] | None = None) -> Iterator[Item]:
+def correctness(side: str, settings: Settings, seed: int, only: Sequence[str] | None = None) -> Iterator[Item]:
     """Yield each scenario on a side (``base``, ``head``), once per try."""
-    for number in range(1, asked.tries + 1):
-        for scenario in asked.scenarios if only is None else only:
+    for number in range(1, settings.tries + 1):
+        for scenario in settings.scenarios if only is None else only:
             name = load_scenario(scenario).name.replace("_", "-")
             yield Item(
                 name=f"{side}-{name}-{number:02}",
                 scenario=scenario,
-                kafka=getattr(asked.sides, side),
+                kafka=getattr(settings.sides, side),
                 seed=seed + number,
                 labels={"role": f"{side}-{scenario}", "side": side, "of": scenario, "try": str(number)},
             )

@@ -12,6 +12,8 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, timedelta
+from functools import partial
+from statistics import median
 from typing import NamedTuple
 
 import numpy as np
@@ -19,7 +21,7 @@ from scipy import stats
 
 from campaigns.statistics.catch_up import CONFIDENCE, CatchUp, Interval, needed_headroom
 from history.errors import BadInput
-from history.results.capacity import Reserve
+from history.results.capacity import PartitionCost, Reserve
 
 DAYS_A_MONTH = 365.25 / 12
 MOST_BROKERS = 10_000  # above the largest known clusters
@@ -138,6 +140,41 @@ def runs_to_decide(
     return int(runs[enough[0]]) if enough.size else None
 
 
+# --- the cost of partitions --------------------------------------------------------------------------
+
+
+def partition_curve(runs: Iterable[PartitionCost]) -> list[PartitionCost]:
+    """Return median costs, fewest partitions first."""
+    by_count: dict[float, list[PartitionCost]] = defaultdict(list)
+    for run in runs:
+        by_count[run.partitions].append(run)
+    return [_partition_cost(count, len(found), partial(_median, found)) for count, found in sorted(by_count.items())]
+
+
+def partition_cost_at(partitions: float, costs: Sequence[PartitionCost]) -> PartitionCost | None:
+    """Interpolate a cost; None outside the measured range."""
+    if not costs or not costs[0].partitions <= partitions <= costs[-1].partitions:
+        return None
+
+    def interpolated(name: str) -> float | None:
+        known = [(cost.partitions, value) for cost in costs if (value := getattr(cost, name)) is not None]
+        if not known or not known[0][0] <= partitions <= known[-1][0]:
+            return None
+        return float(np.interp(partitions, [count for count, _ in known], [value for _, value in known]))
+
+    return _partition_cost(partitions, 0, interpolated)
+
+
+def _partition_cost(partitions: float, runs: int, of: Callable[[str], float | None]) -> PartitionCost:
+    costs = {name: of(name) for name in ("cpu_s_per_mb", "p99_ms", "recovery_s")}
+    return PartitionCost.model_validate({"partitions": partitions, "runs": runs, **costs})
+
+
+def _median(costs: Sequence[PartitionCost], name: str) -> float | None:
+    known = [value for cost in costs if (value := getattr(cost, name)) is not None]
+    return median(known) if known else None
+
+
 # --- what a plan follows from ------------------------------------------------------------------------
 
 
@@ -152,7 +189,7 @@ class Away(NamedTuple):
     units: int
     remade: bool
 
-    def taken_over(self, times: float, lost: int) -> float:
+    def load_factor(self, times: float, lost: int) -> float:
         """Return U / (U - 1); without recreation, a byte passes ``lost`` of ``times`` times less."""
         return self.units / (self.units - 1) * (1.0 if self.remade else 1 - lost / times)
 
@@ -207,7 +244,7 @@ def demands(
 
     def live(name: str, times: float, lost: int, rule: str, unit: str = "MB/s") -> Demand:
         each = write * times * share
-        degraded, rack_away = (each * away.taken_over(times, lost) if away else None for away in (broker, rack))
+        degraded, rack_away = (each * away.load_factor(times, lost) if away else None for away in (broker, rack))
         return Demand(name, unit, each, degraded or 0.0, limits.get(name), rule, rack_away)
 
     def catching_up(name: str, limit: str, times: float, rule: str) -> Demand:
@@ -289,30 +326,25 @@ class Measured:
         """Assume that its replicas did not move: the others' write load stays the same."""
         return self.degraded.load.scaled(brokers / self.brokers)
 
-    def safe_latency_load(self, brokers: int, racks: int | None = None) -> float:
-        """Return the load; after a rack's recreation, the others carry racks / (racks - 1)."""
+    def latency_load(self, brokers: int, racks: int | None = None, *, sure: bool = True) -> float:
+        """Return the safe load, or that above which even p99's lower bound misses its target.
+
+        After a rack's recreation, the others carry racks / (racks - 1).
+        """
+        degraded, healthy = (knee.safe if sure else knee.load.high for knee in (self.degraded, self.healthy))
         rest = (racks - 1) / racks if racks else 1.0
-        return min(self.degraded.safe, self.healthy.safe * rest) * brokers / self.brokers
+        return min(degraded, healthy * rest) * brokers / self.brokers
 
-    def safe_recovery_load(self, brokers: int, down_s: float, target_s: float) -> float:
-        """Return the load by T's upper bound, at most the tried load."""
-        safe = min(self.catch_up.largest_load(down_s, target_s).low, self.tried)
-        return safe * brokers / self.replication_factor
+    def recovery_load(self, brokers: int, down_s: float, target_s: float, *, sure: bool = True) -> float:
+        """Return the load by T's upper bound, at most the tried load; or the largest possible load."""
+        largest = self.catch_up.largest_load(down_s, target_s)
+        return (min(largest.low, self.tried) if sure else largest.high) * brokers / self.replication_factor
 
-    def safe_load(self, brokers: int, down_s: float, target_s: float, racks: int | None = None) -> float:
-        return min(self.safe_latency_load(brokers, racks), self.safe_recovery_load(brokers, down_s, target_s))
-
-    def possible_latency_load(self, brokers: int, racks: int | None = None) -> float:
-        """Return the load above which even p99's lower bound misses its target."""
-        rest = (racks - 1) / racks if racks else 1.0
-        return min(self.degraded.load.high, self.healthy.load.high * rest) * brokers / self.brokers
-
-    def possible_recovery_load(self, brokers: int, down_s: float, target_s: float) -> float:
-        return self.catch_up.largest_load(down_s, target_s).high * brokers / self.replication_factor
-
-    def possible_load(self, brokers: int, down_s: float, target_s: float, racks: int | None = None) -> float:
-        recovery = self.possible_recovery_load(brokers, down_s, target_s)
-        return min(self.possible_latency_load(brokers, racks), recovery)
+    def load(
+        self, brokers: int, down_s: float, target_s: float, racks: int | None = None, *, sure: bool = True
+    ) -> float:
+        recovery = self.recovery_load(brokers, down_s, target_s, sure=sure)
+        return min(self.latency_load(brokers, racks, sure=sure), recovery)
 
     def brokers_for(
         self,
@@ -322,13 +354,14 @@ class Measured:
         *,
         racks: int | None = None,
         fits: Callable[[int], bool] = lambda _: True,
-        for_sure: bool = True,
+        sure: bool = True,
     ) -> int | None:
         """Return the fewest brokers, a multiple of ``racks``; ``fits`` must hold for more brokers, too."""
-        carried = self.safe_load if for_sure else self.possible_load  # both grow with the brokers
         step = racks or 1
         options = range(step * math.ceil(max(self.replication_factor, 2) / step), MOST_BROKERS + 1, step)
-        place = bisect_left(
-            options, True, key=lambda count: carried(count, down_s, target_s, racks) >= write and fits(count)
-        )
+
+        def carries(count: int) -> bool:  # the load grows with the brokers
+            return self.load(count, down_s, target_s, racks, sure=sure) >= write and fits(count)
+
+        place = bisect_left(options, True, key=carries)
         return options[place] if place < len(options) else None

@@ -105,6 +105,8 @@ class CatchUp:
 
     def chance(self, load: float, down_s: float, target_s: float) -> float:
         log_t, sigma, weight = self._finite(load, down_s)
+        if target_s <= 0:
+            return 0.0
         return float(weight @ special.ndtr((math.log(target_s) - log_t) / sigma)) if len(weight) else 0.0
 
     def longest_down_s(self, load: float, target_s: float, confidence: float = CONFIDENCE) -> Interval:

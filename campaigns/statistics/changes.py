@@ -105,7 +105,7 @@ def _points(nightly_runs: Mapping[str, list[Row]], floor: float) -> list[Point]:
 
 def _software(row: Row) -> dict[str, str]:
     own = {"Plimsoll": row.get("plimsoll"), "the judge": row.get("judge")}
-    return {**(row.get("environment") or {}), **{name: told for name, told in own.items() if told}}
+    return {**(row.get("environment") or {}), **{name: version for name, version in own.items() if version}}
 
 
 def _changed(before: Mapping[str, str], after: Mapping[str, str]) -> list[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from typing import NamedTuple
 
 from scipy import optimize
@@ -27,45 +28,51 @@ class Stored(NamedTuple):
         return self.retained_gb + self.segments_gb
 
 
-class Retention(NamedTuple):
-    """Hours, and GB per partition (None: no limit)."""
+@dataclass(frozen=True)
+class Disks:
+    """Retention in hours and GB per partition, and GB of a disk (None: no limit); loads are means."""
 
-    hours: float
-    partition_gb: float | None = None
+    copies: int
+    partitions: int
+    retention_hours: float
+    retention_gb: float | None = None
+    disk_gb: float | None = None
+    racks: int | None = None
 
+    def stored(self, write: float, brokers: int) -> Stored:
+        """Return W · RF · retention / B, or the size limit if smaller, plus a segment per replica."""
+        replicas = self.partitions * self.copies / brokers
+        by_time = load_of_a_broker(write, self.copies, brokers) * GB_PER_MB_HOUR * self.retention_hours
+        by_size = math.inf if self.retention_gb is None else replicas * self.retention_gb
+        segment = min(SEGMENT_GB, write / self.partitions * GB_PER_MB_HOUR * SEGMENT_HOURS)
+        return Stored(min(by_time, by_size), replicas * segment, by_size < by_time)
 
-def stored(write: float, *, brokers: int, copies: int, partitions: int, retention: Retention) -> Stored:
-    """Return W · RF · retention / B, or the size limit if smaller, plus a segment per replica."""
-    replicas = partitions * copies / brokers
-    by_time = load_of_a_broker(write, copies, brokers) * GB_PER_MB_HOUR * retention.hours
-    by_size = math.inf if retention.partition_gb is None else replicas * retention.partition_gb
-    segment = min(SEGMENT_GB, write / partitions * GB_PER_MB_HOUR * SEGMENT_HOURS)
-    return Stored(min(by_time, by_size), replicas * segment, by_size < by_time)
+    def broker_away_gb(self, write: float, brokers: int) -> float:
+        """Return GB per broker after one's replicas were recreated, if they can be."""
+        factor = broker_away(brokers, self.copies, self.racks).load_factor(self.copies, lost=1)
+        return self.stored(write, brokers).total_gb * factor
 
+    def rack_away_gb(self, write: float, brokers: int) -> float | None:
+        """Return GB per broker after a rack's replicas were recreated."""
+        if not self.racks:
+            return None
+        return self.stored(write, brokers).total_gb * rack_away(self.racks, self.copies).load_factor(
+            self.copies, lost=1
+        )
 
-def with_one_away(total_gb: float, *, brokers: int, copies: int, racks: int | None = None) -> float:
-    """Return GB per broker after one's replicas were recreated, if they can be."""
-    return total_gb * broker_away(brokers, copies, racks).taken_over(copies, lost=1)
+    def needed_gb(self, write: float, brokers: int) -> float:
+        return max(self.broker_away_gb(write, brokers), self.rack_away_gb(write, brokers) or 0.0)
 
+    def fit(self, write: float, brokers: int) -> bool:
+        return self.disk_gb is None or self.needed_gb(write, brokers) <= self.disk_gb
 
-def with_a_rack_away(total_gb: float, *, racks: int, copies: int) -> float:
-    """Return GB per broker after a rack's replicas were recreated."""
-    return total_gb * rack_away(racks, copies).taken_over(copies, lost=1)
+    def full_mb_per_s(self, brokers: int) -> float:
+        """Return the load that fills disks with one away, or infinity."""
+        if self.fit(LARGEST_LOAD, brokers):
+            return math.inf
+        disk_gb = self.disk_gb or 0.0
 
+        def beyond_gb(write: float) -> float:
+            return self.needed_gb(write, brokers) - disk_gb
 
-def most_with_one_away(total_gb: float, *, brokers: int, copies: int, racks: int | None = None) -> float:
-    """Return the larger of both."""
-    broker = with_one_away(total_gb, brokers=brokers, copies=copies, racks=racks)
-    return max(broker, with_a_rack_away(total_gb, racks=racks, copies=copies)) if racks else broker
-
-
-def load_that_fills(
-    disk_gb: float, *, brokers: int, copies: int, partitions: int, retention: Retention, racks: int | None = None
-) -> float:
-    """Return the mean write load that fills disks with one away; infinity under size limits."""
-
-    def beyond(write: float) -> float:
-        kept = stored(write, brokers=brokers, copies=copies, partitions=partitions, retention=retention)
-        return most_with_one_away(kept.total_gb, brokers=brokers, copies=copies, racks=racks) - disk_gb
-
-    return math.inf if beyond(LARGEST_LOAD) <= 0 else float(optimize.brentq(beyond, 0.0, LARGEST_LOAD, xtol=1e-9))
+        return float(optimize.brentq(beyond_gb, 0.0, LARGEST_LOAD, xtol=1e-9))

@@ -60,13 +60,9 @@ def paired_effect(log_ratios: Sequence[float]) -> Effect | None:
 
 def holm(p_values: Sequence[float]) -> list[float]:
     """Return a family's p-values, adjusted by Holm, in the given order."""
-    order = sorted(range(len(p_values)), key=lambda index: p_values[index])
-    adjusted = [0.0] * len(p_values)
-    least = 0.0
-    for rank, index in enumerate(order):
-        least = max(least, min(1.0, (len(p_values) - rank) * p_values[index]))
-        adjusted[index] = least
-    return adjusted
+    order = np.argsort(p_values, kind="stable")
+    adjusted = np.sort(p_values) * np.arange(len(p_values), 0, -1)
+    return list(map(float, np.maximum.accumulate(np.minimum(adjusted, 1.0))[np.argsort(order)]))
 
 
 def verdict_of(effect: Effect, *, margin: float, better: Better, p_adjusted: float) -> Verdict:

@@ -13,10 +13,8 @@ def clopper_pearson(events: int, trials: int, confidence: float = 0.95) -> tuple
         raise BadInput(f"{events} events in {trials} trials is no count: events must lie between 0 and the trials.")
     if trials == 0:
         return 0.0, 1.0
-    tail = (1 - confidence) / 2
-    low = 0.0 if events == 0 else float(stats.beta.ppf(tail, events, trials - events + 1))
-    high = 1.0 if events == trials else float(stats.beta.ppf(1 - tail, events + 1, trials - events))
-    return low, high
+    interval = stats.binomtest(events, trials).proportion_ci(confidence, method="exact")
+    return float(interval.low), float(interval.high)
 
 
 def none_in(trials: int, confidence: float = 0.95) -> float:

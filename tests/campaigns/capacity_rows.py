@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from campaigns.campaign import Campaign, Item
-from campaigns.capacity import result as results
+from campaigns.capacity import campaign as results
 from campaigns.capacity.campaign import plan
 from campaigns.statistics.catch_up import catch_up_s
 

@@ -68,6 +68,7 @@ def run_rows(item: Item, measured: Mapping[Measurement, float | None], **about: 
         "sentence": "Every guarantee held.",
         "anomalies": {},
         "broken": [],
+        "known_bugs": {},
         "labels": {"campaign": "c1", "item": item.name, **item.labels},
         "samples": 10_000,
         "censored": False,

@@ -67,6 +67,7 @@ def row(campaign: Campaign, item: Item, figure: float, place: int = 0, **more: A
         "sentence": "Every acknowledged record survived.",
         "anomalies": {},
         "broken": [],
+        "known_bugs": {},
         "labels": {**item.labels, "campaign": campaign.campaign_id, "item": item.name},
         "metric": METRIC,
         "phase": "",

@@ -129,13 +129,13 @@ def test_a_file_that_is_no_settings_is_bad_input(tmp_path: Path, text: str | Non
         (
             "compare",
             {"base": "3.9.1"},
-            "--head is missing: the version that is judged, or a folder or tarball of jars, such as --head=3.1.2.",
+            "--head is missing: the version to test: a release, or a folder or tarball of jars, such as --head=3.1.2.",
         ),
         (
             "compare",
             {"base": "3.9.0", "head": "3.9.1", "pairs": 1},
             "--pairs=1 is refused: one pair has no interval; take two or more, or 0 to measure the noise of this host "
-            "alone. It takes: fresh clusters on each side, such as --pairs=10.",
+            "alone. It takes: pairs of runs, one of base and one of head, such as --pairs=10.",
         ),
         (
             "known_bugs",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -55,6 +56,7 @@ def row(item: Item, **about: Any) -> dict[str, Any]:
         "sentence": "Every guarantee held.",
         "anomalies": {},
         "broken": [],
+        "known_bugs": {},
         "precondition_met": True,
         "labels": {**item.labels, "campaign": "k1", "item": item.name},
     }
@@ -300,3 +302,11 @@ def test_each_bug_on_the_list_can_be_looked_for() -> None:
         assert bug.affects(bug.bad), bug.issue
         assert bug.good is None or bug.affects(bug.good) == bug.by_setting, bug.issue
     assert len({bug.name for bug in BUGS}) == len(BUGS)
+
+
+def test_a_result_takes_the_timelines_of_run_folders(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A result shows the timelines of the folders that are there."""
+    monkeypatch.setattr(known_bugs, "timelines", lambda arms, folders: [len(arms), *folders])
+    found = known_bugs.with_recordings(known_bugs.result(plan(), []), {"item-1": Path("runs/run-1")})
+
+    assert found.timelines == [len(found.arms), Path("runs/run-1")]

@@ -92,6 +92,7 @@ def judged(folder: Path, verdict: str, *, violations: int = 0) -> Path:
         "checked": 3,
         "violations": violations,
         "verdict": verdict,
+        "known_bug": "",
     }
     pq.write_table(
         pa.Table.from_pylist([row | {"violations": violations}], schema=INVARIANTS), run.judged("invariants")
@@ -161,7 +162,7 @@ def test_only_guarantees_count(tmp_path: Path) -> None:
     run.verdict.mkdir()
     rows = [("I10", "S1", 2), ("I4", "S1", 0), ("I22", "S2", 1)]
     invariants = [
-        {"invariant": name, "title": "", "severity": severity, "checked": 3, "violations": count}
+        {"invariant": name, "title": "", "severity": severity, "checked": 3, "violations": count, "known_bug": ""}
         | {"verdict": "fail" if count else "pass"}
         for name, severity, count in rows
     ]

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser
 
-from campaigns.capacity.result import result
+from campaigns.capacity.campaign import result
 from history.results.capacity import CapacityResult
 from reports.capacity_page import render
 from reports.page import write

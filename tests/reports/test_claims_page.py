@@ -11,18 +11,29 @@ from reports.claims_page import render
 from reports.page import write
 from tests.reports.in_browser import WIDTHS, open_page
 
+CRITERIA = {"known": "partly", "shows": "its HW is its LEO", "refutes": "its HW stays below"}
+
+
+UNSEEN = {"verdict": "not observable", "sentence": "No trace.", "experiment": "", "run_id": "", "evidence": []}
+REFUTED = {
+    "verdict": "refuted",
+    "sentence": "HW 20, LEO 35.",
+    "experiment": "eviction",
+    "run_id": "r1",
+    "evidence": [{"source": "brokers/broker-1/server.log:7", "at_s": 1.5, "text": "Shrinking ISR <now>"}],
+}
+WALKTHROUGH = {
+    "title": "By fetches",
+    "short": "Fetches",
+    "words": "One by one.",
+    "columns": ["ms", "HW"],
+    "rows": [[5, None]],
+}
+
 
 def result(**changes: Any) -> ClaimsResult:
     """Return a result with two claims, one of them not observable."""
-    about = {"notes": ["N0"], "changes": "from 3.7 (KAFKA-15583)"}
-    row = {"source": "brokers/broker-1/server.log:7", "at_s": 1.5, "text": "Shrinking ISR <now>"}
-    found = {
-        "verdict": "refuted",
-        "sentence": "HW 20, LEO 35.",
-        "experiment": "eviction",
-        "run_id": "r1",
-        "evidence": [row],
-    }
+    about = CRITERIA | {"notes": ["N0"], "changes": "from 3.7 (KAFKA-15583)"}
     usual = {
         "campaign_id": "c1",
         "settings": {},
@@ -33,26 +44,9 @@ def result(**changes: Any) -> ClaimsResult:
         "state": "",
         "sentence": "Of 2 claims, on Kafka 4.3.0: 0 shown, 1 refuted, 1 not observable.",
         "runs": {"eviction": "r1"},
-        "walkthroughs": [
-            {
-                "title": "By fetches",
-                "short": "Fetches",
-                "words": "One by one.",
-                "columns": ["ms", "HW"],
-                "rows": [[5, None]],
-            }
-        ],
+        "walkthroughs": [WALKTHROUGH],
         "claims": {"C9": {"text": "An order.", **about}, "C48": {"text": "HW = LEO.", **about}},
-        "answers": {
-            "C9": {
-                "verdict": "not observable",
-                "sentence": "No trace.",
-                "experiment": "",
-                "run_id": "",
-                "evidence": [],
-            },
-            "C48": found,
-        },
+        "answers": {"C9": UNSEEN, "C48": REFUTED},
     }
     return ClaimsResult.model_validate({**usual, **changes})
 
@@ -70,6 +64,7 @@ def test_each_claim_leads_to_its_evidence_and_that_to_its_run() -> None:
     assert "1.500 s" in html
     assert "One by one." in html
     assert ">Fetches</a>" in html
+    assert html.count("its HW stays below") == 2
 
 
 def test_all_claims_are_in_sight() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from history.results.known_bugs import KnownBugsResult
+from history.results.known_bugs import KnownBugsResult, Timeline
 from reports.known_bugs_page import render
 
 
@@ -99,3 +99,19 @@ def test_what_is_not_decided_is_neither() -> None:
     assert "not decided" in html
     assert ">yes<" in html
     assert ">not decided<" in html
+
+
+def test_a_run_that_found_a_bug_is_shown_replica_by_replica() -> None:
+    """A row is an action with the replicas that changed; the run's page is linked, if there is one."""
+    states = [{"1": "1/2 e0", "3": "silent"}, {"1": "1/2 e0", "3": "2/2 e0"}]
+    moments = [{"s": 2.5 + number, "what": "pause of broker-3", "replicas": each} for number, each in enumerate(states)]
+    run = {"issue": "KAFKA-13091", "version": "3.0.2", "run_id": "run-1", "partition": "orders-0", "moments": moments}
+    told = result(arm()).model_copy(update={"timelines": [Timeline.model_validate(run)]})
+    html = render(told, {"run-1": "../../../runs/run-1/report/index.html"})
+
+    assert "KAFKA-13091 on Kafka 3.0.2: orders-0" in html
+    assert html.count("1/2 e0") == 1  # unchanged in the second row
+    assert html.count("2/2 e0") == 1
+    assert ">run: run-1</a>" in html
+    assert ">run: run-1</a>" not in render(told, {})
+    assert "What goes wrong" not in render(result(arm()), {})

@@ -49,4 +49,4 @@ def test_every_phrase_is_of_an_observation_that_some_fault_makes():
     """A phrase for a name that no fault uses any more would stay for good."""
     made = " ".join(file.read_text() for file in (ROOT / "clusters" / "faults").glob("*.py"))
 
-    assert [name for name in proofs._SAID if not re.search(rf'"{name}"', made)] == []
+    assert [name for name in proofs._CLAUSES if not re.search(rf'"{name}"', made)] == []

@@ -142,6 +142,11 @@ def test_failed_and_unknown_invariants_stand_first(lossy: RunData) -> None:
     assert shown.index(("I2", "pass")) < shown.index(("I12", "pass"))
 
 
+def test_a_violated_invariant_shows_its_known_bug(lossy: RunData) -> None:
+    """The row of an invariant has the issue of its known bug; the others have none."""
+    assert {row[0].text: row[6].text for row in invariants(lossy).rows[:2]} == {"I10": "HW-WAITS", "I15": "–"}
+
+
 def test_recovery_keeps_censored_times(clean: RunData) -> None:
     """Each recovery time is a row: measured, a lower bound, an upper bound, or unknown."""
     values = {row[0].text: row[1].text for row in recovery(clean).rows}

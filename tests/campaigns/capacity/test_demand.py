@@ -14,7 +14,7 @@ import pytest
 
 from campaigns.capacity import KIND
 from campaigns.capacity.campaign import plan
-from campaigns.capacity.demand import DAYS_A_MONTH, Row, asked, demand, read
+from campaigns.capacity.demand import DAYS_A_MONTH, Row, demand, filled_in, read
 from history.errors import BadInput
 from tests.campaigns.capacity_rows import settings
 
@@ -74,8 +74,8 @@ def test_too_few_weeks_are_refused(tmp_path: Path) -> None:
 
     file = written(tmp_path / "demand.csv", hours(3))
     with pytest.raises(BadInput, match=r"demand has 3 whole weeks; growth needs 4 or more, .* give growth_per_month"):
-        asked({"demand": file})
-    assert asked({"demand": file, "growth_per_month": 0.05})["growth_per_month"] == 0.05
+        filled_in({"demand": file})
+    assert filled_in({"demand": file, "growth_per_month": 0.05})["growth_per_month"] == 0.05
 
 
 def written(file: Path, rows: Sequence[Row]) -> str:
@@ -464,4 +464,4 @@ def test_a_plan_takes_its_question_from_the_file(tmp_path: Path) -> None:
     question = plan(told, campaign_id="p", created_at="2026-11-24T08:00:00+00:00", seed=1).settings["question"]
     assert (question["burst"], question["consumer_groups"], question["demand_weeks"]) == (3.0, 2, 6)
     assert question["growth_per_month"] == pytest.approx([0.03, 0.03], abs=1e-3)
-    assert asked({"brokers": 3}) == {"brokers": 3}
+    assert filled_in({"brokers": 3}) == {"brokers": 3}

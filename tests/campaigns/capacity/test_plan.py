@@ -51,7 +51,7 @@ def test_doubts_are_counted_and_listed() -> None:
     sure, unsure = told()["recommendation"], told_with(doubtful)["recommendation"]
     assert (sure["confidence"], unsure["confidence"]) == ("medium", "low")
     assert {*unsure["doubts"]} - {*sure["doubts"]} == {
-        "leadership was seen to be balanced in 11 of 12 runs only",
+        "only 11 of 12 runs show that leadership was balanced again",
         "correctness is unknown in 1 of 18 runs",
         "the runs come from 2 hosts",
     }
@@ -63,7 +63,7 @@ def test_every_option_but_one_is_rejected_with_its_reason() -> None:
 
     assert [count for count, option in options.items() if option["chosen"]] == [4]
     assert options[3]["why"].startswith("latency is safe up to")
-    assert options[5]["why"] == "more than the load at the end of the horizon asks for"
+    assert options[5]["why"] == "more than the load at the end of the horizon needs"
 
 
 def test_what_was_used_stands_beside_its_rule() -> None:
@@ -173,7 +173,7 @@ def test_more_partitions_than_were_run_are_no_pass() -> None:
     """More partitions than measured are a doubt, and fewer are mentioned."""
     above, below = _plan(topic=2000, partitions=[100, 1000]), _plan(topic=6, partitions=[100, 1000])
 
-    assert "each broker holds 2000 replicas, and no more than 1000 were run" in above["unsure"]
+    assert "each broker holds 2000 replicas, and at most 1000 were measured" in above["unsure"]
     assert above["words"]["partitions"].startswith("Each broker of the question holds 2000 replicas, above what was")
     assert "6 replicas, below what was measured" in below["words"]["partitions"]
     assert below["unsure"] == []

@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from campaigns.compare.effects import compared, noise, not_asked, phases
+from campaigns.compare.effects import compared, latency_by_phase, noise, not_asked
 from campaigns.compare.runs import pairs_of, runs_of
 from history.results.compare import Times
 from tests.campaigns.comparison import CPU, NOISE, P99, campaign, rows
@@ -199,7 +199,7 @@ def test_without_calibration_nothing_is_said_of_noise():
 def test_latency_by_phase_has_every_usable_run():
     """Latency by phase has the values of all usable runs of both sides."""
     found = rows(PLAN, 0.10, about={item(1, "head"): {"trusted": False, "note": "load missed"}}) + rows(PLAN, place=CPU)
-    (phase,) = phases(PLAN.settings, pairs(found))
+    (phase,) = latency_by_phase(PLAN.settings, pairs(found))
 
     assert (phase.metric, phase.phase) == P99
     assert (len(phase.base), len(phase.head)) == (10, 9)
@@ -211,7 +211,7 @@ def test_phases_come_in_the_order_of_the_scenario():
     names = ["a last one", "leader dies", "steady", "", "another"]
     found = [row for name in names for row in rows(PLAN, place=("latency_p50_ms", name))]
 
-    assert [phase.phase for phase in phases(PLAN.settings, pairs(found))] == [
+    assert [phase.phase for phase in latency_by_phase(PLAN.settings, pairs(found))] == [
         "",
         "steady",
         "leader dies",
@@ -225,7 +225,7 @@ def test_a_warm_up_is_not_compared():
     warming = PLAN.settings | {"warm_ups": {"steady": ["leader dies"]}}
     found = [row for name in ("leader dies", "steady") for row in rows(PLAN, place=("latency_p50_ms", name))]
 
-    assert [phase.phase for phase in phases(warming, pairs(found))] == ["steady"]
+    assert [phase.phase for phase in latency_by_phase(warming, pairs(found))] == ["steady"]
     assert {each.phase for each in noise(warming, pairs(found, part="calibration"))} == {"steady"}
 
 

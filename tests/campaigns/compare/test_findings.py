@@ -73,8 +73,7 @@ def test_what_passing_runs_have_is_not_blamed():
 
 def test_one_known_bug_is_one_finding_however_it_shows():
     """A known bug is one finding, whichever invariants it violates."""
-    says = "I6 does not hold: 1 of 9 checks. This is KAFKA-14704 (a follower raises its high watermark)."
-    known = [{**OLD_BUG, "broken": [name], "sentence": says} for name in ("I2", "I6")]
+    known = [{**OLD_BUG, "broken": [name], "known_bugs": {name: "KAFKA-14704"}} for name in ("I2", "I6")]
     unnamed = {**OLD_BUG, "broken": ["I2"]}
 
     named = correctness(runs(known[:1], known[1:]), NAMES)

@@ -246,8 +246,8 @@ def test_reruns_of_the_nightly_run_settle_a_candidate(factor: float, verdict: st
     found = nightly_run.reruns(told, nightly_run.name)
 
     assert found
-    assert (found.said.verdict, found.said.pairs, found.release) == (verdict, 3, "3.9.1")
-    assert len(found.run_ids) == 6
+    assert (found.verdict, found.pairs, found.release) == (verdict, 3, "3.9.1")
+    assert len(found.runs) == 6
 
 
 def test_pairs_that_are_not_whole_do_not_count() -> None:
@@ -260,7 +260,7 @@ def test_pairs_that_are_not_whole_do_not_count() -> None:
     found = nightly_run.reruns(told, nightly_run.name)
 
     assert found
-    assert (found.said.verdict, found.said.pairs) == ("inconclusive", 2)
+    assert (found.verdict, found.pairs) == ("inconclusive", 2)
 
 
 @pytest.mark.parametrize(("role", "pairs"), [("candidate", 3), ("baseline", 2)])
@@ -274,7 +274,7 @@ def test_a_time_that_was_cut_short_bounds_only_the_candidate(role: str, pairs: i
     found = nightly_run.reruns(told, nightly_run.name)
 
     assert found
-    assert found.said.pairs == pairs
+    assert found.pairs == pairs
 
 
 @pytest.mark.parametrize(("kafka", "censored"), [("3.9.1", 4), ("4.3.0", 4), ("4.3.0", 0)])
@@ -289,7 +289,7 @@ def test_nightly_runs_that_were_cut_short_are_no_base(kafka: str, censored: int)
     found = nightly_run.reruns(told, nightly_run.name)
 
     assert found
-    assert found.said.nightly_runs == LATE - censored
+    assert found.nightly_runs == LATE - censored
 
 
 def test_what_was_confirmed_is_not_rerun_and_what_was_refuted_rests() -> None:

@@ -214,7 +214,7 @@ def test_a_bug_that_the_pinned_release_lacks_is_new_in_the_subject(
     rows = rows_of(campaign, campaign.items, lambda item: figure(item, 0, {}))
     for row in rows:
         if row["labels"].get("subject", row["kafka_version"]) == kafka and row["labels"]["role"] == "matrix":
-            row |= {"verdict": "fail", "broken": ["I10"], "anomalies": {}, "sentence": "I10 … This is STALE-HW (…)"}
+            row |= {"verdict": "fail", "broken": ["I10"], "anomalies": {}, "known_bugs": {"I10": "STALE-HW"}}
     result = nightly.result(campaign, rows)
 
     assert {(failure.kafka, failure.status) for failure in result.failures} == {(kafka, status)}

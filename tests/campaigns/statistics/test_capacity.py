@@ -20,6 +20,8 @@ from campaigns.statistics.capacity import (
     load_of_a_broker,
     months_until,
     p99_at,
+    partition_cost_at,
+    partition_curve,
     runs_to_decide,
     throttle,
 )
@@ -34,6 +36,7 @@ from campaigns.statistics.catch_up import (
     rebuild_s,
 )
 from history.errors import BadInput
+from history.results.capacity import PartitionCost
 
 RATE, START_S, NOISE = 20.0, 8.0, 0.1  # the truth of simulated runs
 GRID = [(load, down_s) for load in (2.0, 6.0, 10.0) for down_s in (10.0, 30.0, 60.0)]
@@ -365,9 +368,9 @@ def _measured(degraded: float = 10.0, healthy: float = 18.0, tried: float = 30.0
 def test_the_safe_load_is_the_smaller_of_latency_and_recovery_in_the_degraded_state() -> None:
     """The safe load is the smaller of the degraded knee's lower bound and the recovery limit."""
     measured = _measured()
-    assert measured.safe_latency_load(3) == 9
-    assert measured.safe_load(3, 10, 60) == 9
-    assert measured.safe_load(3, 120, 60) == measured.safe_recovery_load(3, 120, 60) < 9
+    assert measured.latency_load(3) == 9
+    assert measured.load(3, 10, 60) == 9
+    assert measured.load(3, 120, 60) == measured.recovery_load(3, 120, 60) < 9
 
 
 def test_recovery_is_safe_no_further_than_it_was_tried() -> None:
@@ -375,8 +378,8 @@ def test_recovery_is_safe_no_further_than_it_was_tried() -> None:
     model = one_fit().largest_load(30, 60).low
 
     assert 5 < model < 30
-    assert [_measured(tried=5).safe_recovery_load(brokers, 30, 60) for brokers in (3, 6)] == [5, 10]
-    assert _measured().safe_recovery_load(3, 30, 60) == model
+    assert [_measured(tried=5).recovery_load(brokers, 30, 60) for brokers in (3, 6)] == [5, 10]
+    assert _measured().recovery_load(3, 30, 60) == model
 
 
 def test_more_brokers_carry_more_and_the_fewest_are_named() -> None:
@@ -385,7 +388,7 @@ def test_more_brokers_carry_more_and_the_fewest_are_named() -> None:
     A target below the start-up time is met by no number of brokers.
     """
     measured = _measured(healthy=40)
-    assert measured.safe_latency_load(6) == pytest.approx(18)
+    assert measured.latency_load(6) == pytest.approx(18)
     assert measured.brokers_for(9, 10, 60) == 3
     assert measured.brokers_for(20, 10, 60) == 7
     assert measured.brokers_for(20, 10, 5) is None
@@ -398,11 +401,11 @@ def test_racks_ask_for_as_many_brokers_each_and_for_a_rack_away() -> None:
     20 MB/s need seven brokers, and nine in three racks. Disks may need more.
     """
     measured = _measured(healthy=40)
-    assert (measured.safe_latency_load(3), measured.safe_latency_load(3, 3)) == (9, 9)
+    assert (measured.latency_load(3), measured.latency_load(3, 3)) == (9, 9)
     assert [measured.brokers_for(20, 10, 60, racks=racks) for racks in (None, 3, 4)] == [7, 9, 8]
 
     small = _measured(healthy=12)
-    assert (small.safe_latency_load(3), small.safe_latency_load(3, 3)) == (9, pytest.approx(22 / 3))
+    assert (small.latency_load(3), small.latency_load(3, 3)) == (9, pytest.approx(22 / 3))
     assert [small.brokers_for(18, 10, 60, racks=racks) for racks in (None, 3)] == [6, 9]
     assert small.brokers_for(18, 10, 60, racks=3, fits=lambda brokers: brokers >= 10) == 12
 
@@ -410,3 +413,43 @@ def test_racks_ask_for_as_many_brokers_each_and_for_a_rack_away() -> None:
 def test_bounds_that_do_not_exist_are_null() -> None:
     """Infinite bounds are null in JSON."""
     assert as_json(Interval(1, 0, math.inf)) == {"estimate": 1, "low": 0, "high": None}
+
+
+# --- the cost of partitions -----------------------------------------------------------------------
+
+
+def cost(
+    partitions: float, cpu_s_per_mb: float, p99_ms: float, recovery_s: float | None, *, runs: int = 1
+) -> PartitionCost:
+    """Return the cost of partitions in one run or more."""
+    return PartitionCost(
+        partitions=partitions, cpu_s_per_mb=cpu_s_per_mb, p99_ms=p99_ms, recovery_s=recovery_s, runs=runs
+    )
+
+
+COSTS = [cost(1000, 0.3, 60, 20), cost(100, 0.1, 20, 10), cost(100, 0.2, 30, None), cost(100, 0.12, 22, 12)]
+
+
+def test_a_number_of_partitions_has_the_median_of_its_runs() -> None:
+    """Of three CPU times the middle one; a run that was given up has no recovery, and the others have."""
+    assert partition_curve(COSTS) == [cost(100, 0.12, 22, 11, runs=3), cost(1000, 0.3, 60, 20, runs=1)]
+
+
+def test_between_two_numbers_the_cost_lies_on_a_straight_line() -> None:
+    """550 lies half way; an end is the end's own."""
+    half, end = partition_cost_at(550, partition_curve(COSTS)), partition_cost_at(1000, partition_curve(COSTS))
+
+    assert half is not None
+    assert (round(half.cpu_s_per_mb or 0, 9), half.p99_ms, half.recovery_s) == (0.21, 41, 15.5)
+    assert end is not None
+    assert (end.cpu_s_per_mb, end.p99_ms, end.recovery_s) == (0.3, 60, 20)
+
+
+def test_beyond_what_was_run_there_is_no_cost() -> None:
+    """Neither above the most nor below the fewest, nor where nothing was run; nor of a measure that ends earlier."""
+    assert partition_cost_at(1001, partition_curve(COSTS)) is None
+    assert partition_cost_at(99, partition_curve(COSTS)) is None
+    assert partition_cost_at(100, []) is None
+    found = partition_cost_at(550, partition_curve([cost(100, 0.1, 20, 10), cost(1000, 0.3, 60, None)]))
+    assert found is not None
+    assert (found.p99_ms, found.recovery_s) == (40, None)
