@@ -18,7 +18,7 @@ UNFETCHED = echo "The Python packages cannot be fetched; name an index that this
 GIVEN := $(filter-out PYTHON -*-command-variables-*-,$(foreach name,$(.VARIABLES),$(if $(filter command,$(firstword $(origin $(name)))),$(name))))
 PLIMSOLL = exec ./plimsoll --from-make "$(GIVEN)"
 KINDS := $(subst _,-,$(patsubst campaigns/%/campaign.py,%,$(wildcard campaigns/*/campaign.py)))
-COMMANDS := demo run scenarios judge import inspect $(KINDS) sample archive doctor up down spark-cluster clean
+COMMANDS := demo run scenarios judge import inspect watch $(KINDS) sample archive doctor up down spark-cluster clean
 OTHERS := $(filter-out $(COMMANDS),$(or $(MAKECMDGOALS),help))
 $(if $(and $(GIVEN),$(OTHERS)),$(error make $(firstword $(OTHERS)) takes no $(firstword $(GIVEN))=; it takes no variables))
 
@@ -90,13 +90,14 @@ demo: $(VENV)/.ready ## Set everything up and run the main scenario: a lagging f
 
 # The commands of ./plimsoll; the rule for all of them is below.
 run: ## Run one scenario: SCENARIO=… KAFKA=… RUNTIME=… RATE=… SEED=… SUBNET=… METRICS_PORT=…
-scenarios: ## List the scenarios, and why each is run
+scenarios: ## List the scenarios and their purposes
 judge: ## Judge recorded runs again: RUN="<folder> …"
 import: $(if $(filter jepsen,$(FORMAT)),$(VENV)/.edn) ## Judge a history that another tool recorded: HISTORY="<file> …" FORMAT=jepsen
 inspect: ## Read a broker's log directory or a segment: LOGS="<folder or file> …"
+watch: ## Watch the replicas of your own cluster, read only: TOPICS="<topic> …" CLUSTER=mine.yaml (docs/own-cluster.md)
 sample: ## Make a small site of real runs, one command of each kind, about an hour: ONLY=run,known-bug
-archive: ## List every judged run and write the page over all (REBUILD=1: from the run folders; METRICS=<file>)
-doctor: ## List what this machine can do, what is missing, and how to get it
+archive: ## List all archived runs and write the page that summarises them (REBUILD=1: from the run folders; METRICS=<file>)
+doctor: ## Check this machine: what works, what is missing, and how to install it
 up: $(if $(findstring postgresql,$(DB)$(PLIMSOLL_DB)),$(VENV)/.postgres) ## Start Airflow with its web page on PORT=8080 of this machine; DB=postgresql://… METRICS_PORT=…
 spark-cluster: ## Start a Spark cluster of a master and two workers on this host (STOP=1: end it)
 

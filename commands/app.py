@@ -16,6 +16,29 @@ from typer.main import get_command
 from campaigns import kinds
 from clusters.paths import ROOT
 from commands.ci import Files, reported
+from commands.options import (
+    RUNS,
+    AsJson,
+    CampaignName,
+    Faults,
+    Format,
+    Idempotence,
+    Isolation,
+    JavaOption,
+    Junit,
+    Kafka,
+    MetricsPort,
+    Runs,
+    Runtime,
+    Seed,
+    SummaryFile,
+    TopicConfig,
+    UncleanElection,
+    annotation_of,
+    complete_run,
+    complete_scenario,
+    parameter,
+)
 from commands.outcome import Outcome, outcome_of, say
 from history.exit_codes import BAD_INPUT, MEANINGS, PASS, UNKNOWN
 from history.java import VARIABLE as JAVA_VARIABLE
@@ -30,12 +53,13 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     help=(
         "Test whether a Kafka version, build or configuration keeps its durability guarantees under failures, and how "
-        "long it takes to recover.\n\n"
-        "Start with [bold]plimsoll doctor[/bold], then [bold]plimsoll run[/bold]. Every command has its own --help."
+        "long it takes to recover.\n\nStart with [bold]plimsoll doctor[/bold], then [bold]plimsoll run[/bold]. Every "
+        "command has its own --help."
     ),
     epilog=f"Exit codes: {', '.join(f'{code} {meaning}' for code, meaning in MEANINGS.items())}.",
 )
 
+PRINT_JSON: set[str] = set()  # commands with ``as_json``: they print lines of JSON before the last one
 RUN, MANY, SERVE, KEEP = "One run", "Many runs, one question", "Airflow and Spark", "Upkeep"
 
 
@@ -48,27 +72,20 @@ def command(
     **how: Any,
 ) -> Callable[[Callable[..., Outcome]], Callable[..., Outcome]]:
     """Register a function as a command; ``examples`` lack the word ``plimsoll``."""
+    shared = [parameter("json", AsJson, default=False)]
+    if has_verdict:
+        shared += [parameter("junit", Junit), parameter("summary", SummaryFile)]
+    if runs_java:
+        shared.append(parameter("java", JavaOption))
 
     def register(function: Callable[..., Outcome]) -> Callable[..., Outcome]:
-        @wraps(function)
-        def answer(**options: Any) -> Outcome:
-            options.pop("json")  # main reads it, too
-            if java := options.pop("java", None):
-                os.environ[JAVA_VARIABLE] = java
-            if not has_verdict:
-                return outcome_of(function, options)
-            files = Files.of(options.pop("junit"), options.pop("summary"))
-            return reported(f"plimsoll {shown}", files, function, options)
-
         shown = name or function.__name__
-        signature = inspect.signature(function, eval_str=True)
-        shared = [_option("json", AsJson, default=False)]
-        if has_verdict:
-            shared += [_option("junit", Junit), _option("summary", SummaryFile)]
-        if runs_java:
-            shared.append(_option("java", JavaOption))
+        answer, signature = _answer_of(function, shown), inspect.signature(function, eval_str=True)
+        if "as_json" in signature.parameters:
+            PRINT_JSON.add(shown)
+        own = [each for each in signature.parameters.values() if each.name != "as_json"]
         answer.__signature__ = signature.replace(  # type: ignore[attr-defined]
-            parameters=[*signature.parameters.values(), *shared], return_annotation=Outcome
+            parameters=[*own, *shared], return_annotation=Outcome
         )
         epilog = "\n".join(["Examples:", *(f"  plimsoll {example}" for example in examples)]) if examples else None
         app.command(shown, rich_help_panel=panel, epilog=epilog, **how)(answer)
@@ -77,77 +94,20 @@ def command(
     return register
 
 
-def _option(name: str, annotation: Any, default: Any = None) -> inspect.Parameter:
-    return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation)
+def _answer_of(function: Callable[..., Outcome], shown: str) -> Callable[..., Outcome]:
+    @wraps(function)
+    def answer(**options: Any) -> Outcome:
+        as_json = options.pop("json")  # main reads it, too
+        if shown in PRINT_JSON:
+            options["as_json"] = as_json
+        if java := options.pop("java", None):
+            os.environ[JAVA_VARIABLE] = java
+        if "junit" not in options:
+            return outcome_of(function, options)
+        files = Files.of(options.pop("junit"), options.pop("summary"))
+        return reported(f"plimsoll {shown}", files, function, options)
 
-
-def complete_scenario(incomplete: str) -> list[str]:
-    """Complete names without importing clusters.scenario, which takes a second."""
-    return sorted(path.stem for path in (ROOT / "scenarios").glob(f"{incomplete}*.yaml"))
-
-
-def complete_run(incomplete: str) -> list[str]:
-    """Complete paths of runs."""
-    return [str(path) for path in sorted(Path("runs").glob("*/")) if str(path).startswith(incomplete)]
-
-
-AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object at the end; progress goes to stderr.")]
-Junit = Annotated[
-    Path | None, typer.Option(help="Write what was decided as JUnit XML, for CI systems.", metavar="FILE")
-]
-SummaryFile = Annotated[
-    Path | None,
-    typer.Option(
-        help="Write a summary in Markdown; where GITHUB_STEP_SUMMARY is set, it is appended there, too.", metavar="FILE"
-    ),
-]
-Kafka = Annotated[
-    str,
-    typer.Option(help="A released version, a folder or tarball of jars, or image:<reference>.", metavar="VERSION"),
-]
-Runtime = Annotated[
-    Literal["auto", "docker", "process"],
-    typer.Option(help="Where the brokers run: containers, or processes of this host (fewer faults)."),
-]
-
-
-def _local_folder(text: str | Path) -> Path:
-    if "://" in str(text):
-        raise typer.BadParameter(f"{text} is no folder of this machine, where runs are recorded")
-    return Path(text)
-
-
-Runs = Annotated[
-    Path,
-    typer.Option(
-        help="The folder of run folders; default: runs.",
-        envvar="PLIMSOLL_RUNS",
-        show_default=False,
-        metavar="FOLDER",
-        parser=_local_folder,
-    ),
-]
-JavaOption = Annotated[
-    str | None,
-    typer.Option(
-        "--java",
-        help="The Java of Spark and of every server: 17, 21, 25, or a JDK's folder; default: the one of "
-        "requirements.lock.",
-        metavar="JAVA",
-        show_default=False,
-    ),
-]
-RUNS = ROOT / "runs"
-MetricsPort = Annotated[
-    int | None,
-    typer.Option(
-        help="Serve the metrics of the runs that go on on this port of the loopback (docs/observability.md).",
-        min=1,
-        max=65535,
-        metavar="PORT",
-    ),
-]
-Seed = Annotated[int | None, typer.Option(help="Makes random choices repeatable; drawn where nothing is said.")]
+    return answer
 
 
 @contextmanager
@@ -183,17 +143,20 @@ def run(
     ] = "follower_lag_then_leader_kill",
     kafka: Kafka = DEFAULT_RELEASE,
     runtime: Runtime = "auto",
-    rate: Annotated[float | None, typer.Option(help="Records per second, instead of the scenario's.")] = None,
+    rate: Annotated[float | None, typer.Option(help="Records per second; default: the scenario's rate.")] = None,
     seed: Seed = None,
     subnet: Annotated[
-        str | None, typer.Option(help="The run's own network, such as 10.199.7.0/24.", metavar="RANGE")
+        str | None,
+        typer.Option(
+            help="The address range of the run's network, such as 10.199.7.0/24; default: a free one.", metavar="RANGE"
+        ),
     ] = None,
     metrics_port: MetricsPort = None,
     runs: Runs = RUNS,
 ) -> Outcome:
     """Run one scenario on a fresh cluster, and judge it.
 
-    The last two lines are "run: <folder>" and "verdict: pass|fail|unknown"; the folder has the page.
+    The last two lines are "run: <folder>" and "verdict: pass|fail|unknown"; the page is <folder>/report/index.html.
     """
     from commands.runs import record_and_judge
 
@@ -221,29 +184,6 @@ def judge(
     return judge_again(run)
 
 
-Format = Annotated[
-    Literal["operations", "verifiable", "ledger", "jepsen"],
-    typer.Option(help="operations, verifiable, ledger or jepsen.", metavar="FORMAT"),
-]
-Idempotence = Annotated[
-    Literal["true", "false"] | None,
-    typer.Option(help="Whether producers are idempotent; default: true with transactions."),
-]
-UncleanElection = Annotated[Literal["true", "false"], typer.Option(help="May a replica out of sync lead?")]
-Isolation = Annotated[
-    Literal["read_uncommitted", "read_committed"],
-    typer.Option(help="The consumers' level: read_committed or read_uncommitted.", metavar="LEVEL"),
-]
-Faults = Annotated[
-    str,
-    typer.Option(help="What was done to the cluster, by the names of steps, such as kill,pause.", metavar="STEPS"),
-]
-TopicConfig = Annotated[
-    list[str] | None,
-    typer.Option(help="A topic's setting, such as orders:cleanup.policy=compact; without a topic: of all."),
-]
-
-
 @command(
     RUN,
     "import docs/examples/jepsen.edn --format jepsen",
@@ -256,7 +196,7 @@ def import_(
     *,
     history: Annotated[list[Path], typer.Argument(help="The files of one history.", metavar="FILE")],
     format: Format,  # noqa: A002  # the option's name
-    acks: Annotated[Literal["0", "1", "all"], typer.Option(help="What the producers asked for.")] = "all",
+    acks: Annotated[Literal["0", "1", "all"], typer.Option(help="The producers' acks.")] = "all",
     idempotence: Idempotence = None,
     unclean_election: UncleanElection = "false",
     isolation: Isolation = "read_committed",
@@ -301,9 +241,39 @@ def inspect_(
     return inspect_logs(logs)
 
 
+@command(
+    RUN,
+    "watch orders payments --cluster mine.yaml",
+    "watch orders --cluster mine.yaml --seconds 600 --json",
+    runs_java=True,
+    has_verdict=True,
+)
+def watch(
+    *,
+    topics: Annotated[list[str], typer.Argument(help="The topics to watch.", metavar="TOPIC")],
+    cluster: Annotated[
+        Path, typer.Option(help="The file that describes the cluster (docs/own-cluster.md).", metavar="FILE")
+    ],
+    hz: Annotated[float, typer.Option(help="Samples of each replica per second.", min=0.1, max=20)] = 1.0,
+    seconds: Annotated[float | None, typer.Option(help="How long to watch; default: until Ctrl-C.", min=1)] = None,
+    metrics_port: MetricsPort = None,
+    runs: Runs = RUNS,
+    as_json: bool,
+) -> Outcome:
+    """Watch every replica of topics on your own cluster, which is only read, and judge what they showed.
+
+    Shows high watermark, log end offset, ISR, leader and lag: which replica is behind, and since when.
+    With --json, each sample is one line.
+    """
+    from commands.watch import watch_cluster
+
+    with _serving_metrics(metrics_port, runs.resolve()):
+        return watch_cluster(cluster, topics, hz=hz, seconds=seconds, runs=runs.resolve(), as_json=as_json)
+
+
 @command(RUN, "scenarios")
 def scenarios() -> Outcome:
-    """List the scenarios, and why each is run."""
+    """List the scenarios and their purposes."""
     from commands.runs import list_scenarios
 
     return list_scenarios()
@@ -325,43 +295,25 @@ def _register(kind: kinds.Kind) -> None:
     ) -> Outcome:
         from commands.campaigns import run_campaign
 
-        asked = {option.name: options[option.key] for option in kind.options}
+        chosen = {option.name: options[option.key] for option in kind.options}
         with _serving_metrics(metrics_port, runs.resolve()):
-            return run_campaign(kind, asked, file=settings, name=name, seed=seed, runs=runs.resolve(), upload=upload)
+            return run_campaign(kind, chosen, file=settings, name=name, seed=seed, runs=runs.resolve(), upload=upload)
 
     by_default = f"; default: {kind.settings_file}" if kind.settings_file else ""
     file = typer.Option(help=f"The settings, as YAML ({kind.docs_page}){by_default}.", metavar="FILE")
     campaign.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
         [
-            *(_option(option.key, _annotation(option)) for option in kind.options),  # "from" is a Python keyword
-            _option("settings", Annotated[Path | None, file]),
-            _option(
-                "name",
-                Annotated[str | None, typer.Option(help="One that exists goes on where it stopped.", metavar="NAME")],
-            ),
-            _option("seed", Seed),
-            _option(kinds.UPLOAD.name, _annotation(kinds.UPLOAD)),
-            _option("metrics_port", MetricsPort),
-            _option("runs", Runs, RUNS),
+            *(parameter(option.key, annotation_of(option)) for option in kind.options),  # "from" is a Python keyword
+            parameter("settings", Annotated[Path | None, file]),
+            parameter("name", CampaignName),
+            parameter("seed", Seed),
+            parameter(kinds.UPLOAD.name, annotation_of(kinds.UPLOAD)),
+            parameter("metrics_port", MetricsPort),
+            parameter("runs", Runs, RUNS),
         ]
     )
     campaign.__doc__ = f"{kind.help}.\n\n{kind.why}\n\nPhases: {kind.phases}\n\nExpected result: {kind.expected}"
     command(MANY, *kind.examples, name=kind.command, runs_java=True, has_verdict=True)(campaign)
-
-
-def _annotation(option: kinds.Option) -> Any:
-    """None means that the settings decide; help shows their default."""
-    taken: Any = Literal[option.choices] if option.choices else option.type
-    example = "" if option.choices or option.default else f", such as {option.example}"
-    by_default = f"; default: {option.default}" if option.default else ""
-    return Annotated[
-        taken | None,
-        typer.Option(
-            f"--{option.name.replace('_', '-')}",
-            help=f"{option.words}{example}{by_default}.",
-            metavar=option.name.upper(),
-        ),
-    ]
 
 
 for _name in kinds.names():
@@ -372,13 +324,13 @@ for _name in kinds.names():
 def sample(
     *,
     only: Annotated[
-        str | None, typer.Option(help="Names of sample.yaml with commas between; default: all.", metavar="NAMES")
+        str | None, typer.Option(help="Names from sample.yaml, separated by commas; default: all.", metavar="NAMES")
     ] = None,
     folder: Annotated[
-        Path, typer.Option(help="For its runs, archive and site.", show_default="sample", metavar="FOLDER")
+        Path, typer.Option(help="The folder for its runs, archive and site.", show_default="sample", metavar="FOLDER")
     ] = ROOT / "sample",
 ) -> Outcome:
-    """Make a small site of real runs: each command of sample.yaml once, and a page with links to the results.
+    """Run each command of sample.yaml once, and make a small site with links to the results.
 
     It takes about an hour. Existing results are kept.
     """
@@ -392,12 +344,12 @@ def sample(
 
 @command(SERVE, "up --port 9090", runs_java=True)
 def up(
-    port: Annotated[int, typer.Option(help="Of Airflow's page; the next one has the pages of runs.")] = 8080,
+    port: Annotated[int, typer.Option(help="The port of Airflow's page; the next port serves the runs' pages.")] = 8080,
     db: Annotated[
         str | None,
         typer.Option(
-            help="A PostgreSQL database, as postgresql://user@host/name. Better in the environment: other users of "
-            "this host read command lines.",
+            help="Airflow's PostgreSQL database, as postgresql://user@host/name. Prefer the environment "
+            "variable: other users of this host read command lines.",
             envvar=DATABASE,
             show_envvar=True,
             metavar="ADDRESS",
@@ -421,7 +373,7 @@ def down() -> Outcome:
 
 @command(SERVE, "spark-cluster", "spark-cluster --stop", name="spark-cluster", runs_java=True)
 def spark_cluster(
-    stop: Annotated[bool, typer.Option("--stop", help="End it, with all of its executors.")] = False,
+    stop: Annotated[bool, typer.Option("--stop", help="Stop the cluster and all of its executors.")] = False,
 ) -> Outcome:
     """Start a Spark cluster on this host, to try judging on one: a master and two workers with separate addresses.
 
@@ -434,9 +386,9 @@ def spark_cluster(
 
 @command(KEEP, "doctor --json")
 def doctor(
-    port: Annotated[int, typer.Option(help="That plimsoll up would use, with the next one.")] = 8080,
+    port: Annotated[int, typer.Option(help="The port that plimsoll up would use, together with the next one.")] = 8080,
 ) -> Outcome:
-    """List what this machine can do, what each missing thing prevents, and how to get it.
+    """Check this machine: list what works, what each missing item prevents, and how to install it.
 
     Exit code 1 means that no scenario can run here.
     """
@@ -447,10 +399,14 @@ def doctor(
 
 @command(KEEP, "archive", "archive --metrics /var/lib/prometheus/node-exporter/plimsoll.prom")
 def archive(
-    rebuild: Annotated[bool, typer.Option("--rebuild", help="Write it anew from the run folders first.")] = False,
+    rebuild: Annotated[
+        bool, typer.Option("--rebuild", help="Build the archive again from the run folders first.")
+    ] = False,
     metrics: Annotated[
         Path | None,
-        typer.Option(help="Also write it as an OpenMetrics text file (docs/observability.md).", metavar="FILE"),
+        typer.Option(
+            help="Also write the archive as an OpenMetrics text file (docs/observability.md).", metavar="FILE"
+        ),
     ] = None,
     runs: Annotated[
         str,
@@ -462,7 +418,7 @@ def archive(
         ),
     ] = str(RUNS),
 ) -> Outcome:
-    """List every judged run that is kept, and write the page over all of them."""
+    """List all archived runs, and write the page that summarises them."""
     from commands.upkeep import list_archive
 
     return list_archive(runs, rebuild=rebuild, metrics=metrics)
@@ -470,7 +426,7 @@ def archive(
 
 @command(KEEP)
 def clean(
-    all_: Annotated[bool, typer.Option("--all", help="Also end runs and a Spark cluster that are alive.")] = False,
+    all_: Annotated[bool, typer.Option("--all", help="Also stop current runs and the Spark cluster.")] = False,
 ) -> Outcome:
     """Remove the containers, processes and networks of interrupted runs and Spark clusters.
 
@@ -487,8 +443,8 @@ def run_command(arguments: Sequence[str]) -> Outcome:
         ended = get_command(app).main(list(arguments) or ["--help"], prog_name="plimsoll", standalone_mode=False)
     except typer.TyperException as error:
         return Outcome(BAD_INPUT, error=_one_sentence(error))
-    except SystemExit as asked:  # by completion, and with 1 by help into a closed pipe
-        return Outcome(UNKNOWN if asked.code else PASS)
+    except SystemExit as exit_:  # by completion, and with 1 by help into a closed pipe
+        return Outcome(UNKNOWN if exit_.code else PASS)
     return ended if isinstance(ended, Outcome) else Outcome(int(ended or 0))  # --help, completion
 
 

@@ -95,11 +95,11 @@ def _docker() -> Check:
 
 
 def _kernel() -> Iterator[Check]:
-    from clusters.run.leftovers import hold_trial  # slow import
+    from clusters.run.leftovers import hold_scratch_run  # slow import
     from clusters.runtimes.kernel import PARTS, lacking
     from clusters.scenario.steps.catalog import STEPS
 
-    missing = lacking(PARTS, hold_trial)
+    missing = lacking(PARTS, hold_scratch_run)
     for name, part in PARTS.items():
         steps = ", ".join(sorted(key for key, step in STEPS.items() if name in step.kernel))
         yield Check(

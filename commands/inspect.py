@@ -10,7 +10,8 @@ from typing import Any
 
 from commands.outcome import Outcome, say
 from history.exit_codes import FAIL, PASS
-from kafka_files.inspection import MOST_ALIKE, Finding, Replica, inspect, is_open, span
+from kafka_files.inspection import inspect, is_open
+from kafka_files.replicas import MOST_ALIKE, Finding, Replica, span
 
 MOST_SHOWN = 20  # per replica
 

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple, NoReturn
 
 from typer.main import get_command
 
-from commands.app import app, run_command
+from commands.app import PRINT_JSON, app, run_command
 from commands.outcome import Outcome, print_error, say, stdout_for_json
 from history.exit_codes import BAD_INPUT, MEANINGS, PASS
 
@@ -35,7 +35,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     _show_what_is_fetched()
     words, refusal = _options(given[2], given[1].split()) if from_make else (given, "")
     as_json = "--json" in words
-    with stdout_for_json() if as_json else nullcontext():
+    with stdout_for_json() if as_json and words[0] not in PRINT_JSON else nullcontext():
         outcome = Outcome(BAD_INPUT, error=refusal) if refusal else run_command(words)
     if as_json:
         say(outcome.as_json())

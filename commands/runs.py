@@ -11,7 +11,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
-from clusters.run.host_lock import beside_others
+from clusters.run.host_lock import shared_host
 from clusters.scenario.scenario import Scenario, load_scenario, scenario_names
 from commands.outcome import Outcome, print_error, say, warned
 from history.errors import BadInput
@@ -82,7 +82,7 @@ def _hold(held: ExitStack, run: Path) -> Path:
     from clusters.run import experiment  # slow import
 
     try:
-        held.enter_context(beside_others())
+        held.enter_context(shared_host())
         held.enter_context(experiment.hold_lease(run))
         return held.enter_context(airflow_home.home_of_run(run.name))
     except BaseException:
@@ -180,7 +180,7 @@ def judge_again(given: Sequence[str | Path]) -> Outcome:
     from spark.submit import judge, run_folders
 
     runs = run_folders([path_of(each) for each in given])  # fail before waiting
-    with beside_others():
+    with shared_host():
         code = judge([run.path for run in runs])
         for run in runs:
             publish(run.path)

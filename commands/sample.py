@@ -63,9 +63,9 @@ class Entry(BaseModel):
 
 def read_list(path: Path = LIST) -> list[Entry]:
     """Read the list; raise BadInput if it has another format."""
-    told = parse(read_text(path, "The list of the sample site"), path)
+    document = parse(read_text(path, "The list of the sample site"), path)
     try:
-        return TypeAdapter(list[Entry]).validate_python(told)
+        return TypeAdapter(list[Entry]).validate_python(document)
     except ValidationError as error:
         raise BadInput(f"{path} is no list of commands: {first_wrong(error)}.") from error
 
@@ -121,10 +121,10 @@ def _prepared(entry: Entry, places: Places) -> list[str]:
 
 def _made(places: Places) -> Mapping[str, Made]:
     try:
-        told = json.loads((places.site / MADE).read_text())
+        made = json.loads((places.site / MADE).read_text())
     except FileNotFoundError:
         return {}
-    return {name: Made(**each) for name, each in told.items()}
+    return {name: Made(**each) for name, each in made.items()}
 
 
 def _keep(entry: Entry, outcome: Outcome, took_s: float, places: Places) -> bool:
@@ -138,8 +138,10 @@ def _keep(entry: Entry, outcome: Outcome, took_s: float, places: Places) -> bool
         sentence=str(facts["sentence"]),
         took_s=round(took_s),
     )
-    told = {**_made(places), entry.name: made}
-    write_atomically(places.site / MADE, json.dumps({name: each._asdict() for name, each in told.items()}, indent=1))
+    all_made = {**_made(places), entry.name: made}
+    write_atomically(
+        places.site / MADE, json.dumps({name: each._asdict() for name, each in all_made.items()}, indent=1)
+    )
     return True
 
 

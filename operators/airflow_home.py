@@ -1,7 +1,7 @@
-"""Make Airflow homes for one run or for ``make up``; never use the user's own.
+"""Make an Airflow home for one run or for ``make up``; never use the user's own.
 
-A migration takes eleven seconds, so the database is migrated once per Airflow version and copied. A home per run also
-keeps SQLite's locks apart.
+A migration takes 11 s, so each Airflow version's database is migrated once and copied. Separate homes do not share
+SQLite's lock.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ log = logging.getLogger("plimsoll.airflow_home")
 
 HOMES = CACHE / "airflow"
 BENCHMARK_POOL = "benchmark"
-PAGES = "PLIMSOLL_PAGES"  # the variable with the address at which the folders site/ and runs/ are served
+PAGES = "PLIMSOLL_PAGES"  # the variable with the address of the pages server
 _LOCK = "lock"
 _DATABASE_LIMIT_S = 60
 
@@ -43,7 +43,7 @@ _SETTINGS = {
     "AIRFLOW__LOGGING__COLORED_CONSOLE_LOG": "False",
     "AIRFLOW__SCHEDULER__SCHEDULER_IDLE_SLEEP_TIME": "0.1",
     "AIRFLOW__USAGE_DATA_COLLECTION__ENABLED": "False",
-    "AIRFLOW__WORKERS__EXECUTION_API_RETRIES": "10",  # on a busy host a first task starts before the api-server answers
+    "AIRFLOW__WORKERS__EXECUTION_API_RETRIES": "10",  # on a busy host, tasks start before the api-server
 }
 
 
@@ -54,14 +54,14 @@ def environment(home: Path, **more: str) -> dict[str, str]:
     return {
         **inherited,
         **_SETTINGS,
-        # SQLite has one writer at a time: on a busy disk its own 5 s run out ("database is locked").
+        # SQLite's default of 5 s is too short on a busy disk ("database is locked").
         "AIRFLOW__DATABASE__SQL_ALCHEMY_CONN": f"sqlite:///{home}/airflow.db?timeout={_DATABASE_LIMIT_S}",
         "AIRFLOW_HOME": str(home),
         "GX_ANALYTICS_ENABLED": "false",
         "NO_COLOR": "1",
         "PYTHONPATH": os.pathsep.join(python_path),
-        "SPT_NOENV": "1",  # else a worker's title takes the place of its environment, by which it is found
-        "PYTHONUNBUFFERED": "1",  # what is killed leaves its last words in the log
+        "SPT_NOENV": "1",  # else a worker's title overwrites its environment, which identifies it
+        "PYTHONUNBUFFERED": "1",  # a killed process's last lines are in the log
         **more,
     }
 
@@ -72,7 +72,7 @@ def airflow(*arguments: str) -> list[str]:
 
 
 def make_home(home: Path) -> Path:
-    """Make an Airflow home unless it exists; its migrated database comes last.
+    """Make an Airflow home unless it exists; its database, written last, marks it as complete.
 
     Raises:
         HarnessError: the database could not be migrated.
@@ -91,7 +91,7 @@ def make_home(home: Path) -> Path:
 
 @contextmanager
 def home_of_run(run_id: str) -> Iterator[Path]:
-    """Yield an Airflow home for the time of a run; a lock marks it as used."""
+    """Yield a run's Airflow home; a lock marks it as used."""
     home = HOMES / "runs" / run_id
     with locked(home / _LOCK):
         try:
@@ -106,7 +106,7 @@ def remove_leftovers() -> list[str]:
     """Remove homes of ended commands with their processes; return them.
 
     Raises:
-        NotRemoved: a process or home could not be removed; the others are gone.
+        NotRemoved: a process or home could not be removed; the others were.
     """
     return remove_each(partial(_remove_home, lock) for lock in sorted((HOMES / "runs").glob(f"*/{_LOCK}")))
 
@@ -116,7 +116,7 @@ def _remove_home(lock: Path) -> list[str]:
     with lock.open() as file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:  # its command lives
+        except BlockingIOError:  # its command still runs
             return []
         wait_until(partial(_is_deserted, home), limit_s=10, what=f"the processes of {home} to end")
         shutil.rmtree(home)
@@ -124,7 +124,7 @@ def _remove_home(lock: Path) -> list[str]:
 
 
 def _is_deserted(home: Path) -> bool:
-    """Kill what runs in this home; return whether nothing did."""
+    """Kill the home's processes; return whether there were none."""
     found = with_variable("AIRFLOW_HOME", str(home))
     kill(found)
     return not found

@@ -1,7 +1,7 @@
 """Wrap calls of ``campaigns.recording`` and ``campaigns.runner`` in Airflow steps.
 
-A run of a campaign is one task: its own grid would have fifteen tasks for each of dozens of runs. Heavy imports are in
-functions, because Airflow parses this file often.
+A campaign's run is one task, because tasks for each stage would number hundreds. Functions import heavy modules,
+because Airflow parses this file often.
 """
 
 from __future__ import annotations
@@ -36,9 +36,9 @@ def places() -> Places:
 
 
 class CampaignStep(ConnectedOperator):
-    """A step that knows its campaign by the folder's path.
+    """Perform a step of a planned campaign.
 
-    :param campaign: the campaign's folder
+    :param campaign: its folder
     """
 
     template_fields: tuple[str, ...] = ("campaign",)
@@ -52,7 +52,7 @@ class CampaignStep(ConnectedOperator):
         from campaigns.campaign import CampaignFolder
 
         if self.campaign is None:
-            raise AirflowSkipException("There is no plan, so that there is nothing to go on with.")
+            raise AirflowSkipException("Skipped, because no campaign was planned.")
         return CampaignFolder(Path(self.campaign))
 
     def stage(self, item: str = "") -> AbstractContextManager[None]:
@@ -60,9 +60,9 @@ class CampaignStep(ConnectedOperator):
         return stage_events(self.folder.stages, self.task_id, item)
 
     def on_kill(self) -> NoReturn:
-        kill_descendants(psutil.Process())  # a Spark driver outlives its spark-submit; nobody else does
-        # Airflow runs on after this; only an exception ends the task, and lets a run be collected and torn down.
-        raise HarnessError(f"Task {self.task_id} was told to stop before it was done.")
+        kill_descendants(psutil.Process())  # a Spark driver outlives its spark-submit
+        # Airflow continues after this; only an exception ends the task, so that a run is collected and torn down.
+        raise HarnessError(f"Task {self.task_id} was stopped before it completed.")
 
 
 class PlanCampaign(ConnectedOperator):
@@ -84,7 +84,7 @@ class PlanCampaign(ConnectedOperator):
         if prepared is not None:
             folder = CampaignFolder(Path(prepared))
             if folder.read_plan().kind != self.kind:
-                raise BadInput(f"{prepared} is no campaign of kind {self.kind}; leave campaign empty to plan one.")
+                raise BadInput(f"{prepared} is not a campaign of kind {self.kind}; leave campaign empty to plan one.")
             return str(folder.path)
         name, seed, upload_to = (params.pop(key, None) for key in ("name", "seed", "upload"))
         settings = kinds.of(self.kind).settings(params, patch=params.pop("settings", None))
@@ -93,9 +93,9 @@ class PlanCampaign(ConnectedOperator):
 
 
 class CountItems(CampaignStep):
-    """Return a number for each item to record; raise BadInput if the disk has no room.
+    """Return a number for each item to record; check the disk space first.
 
-    :param follow_up: count the runs that the first results made necessary
+    :param follow_up: count the follow-up runs
     """
 
     def __init__(self, *, follow_up: bool = False, **kwargs: Any) -> None:
@@ -113,12 +113,12 @@ class CountItems(CampaignStep):
 
 
 class RecordItem(CampaignStep):
-    """Record the next run while nothing else loads this host, and upload it if asked; return its folder.
+    """Record the plan's next run, and upload it if requested; return its folder.
 
-    Airflow starts mapped tasks in any order, so each takes the plan's next run.
+    Airflow starts mapped tasks in any order, so ``number`` does not select the run.
 
-    :param number: which of the mapped tasks this is
-    :param follow_up: record the runs that the first results made necessary
+    :param number: the mapped task's number
+    :param follow_up: record the follow-up runs
     """
 
     def __init__(self, *, number: int, follow_up: bool = False, **kwargs: Any) -> None:
@@ -131,7 +131,7 @@ class RecordItem(CampaignStep):
 
         items = recording.items_of(self.folder, places(), more=self.follow_up)
         item = recording.next_item(self.folder, items, places())
-        # What the grid shows; without it a task that finds nothing left, as one that is tried again may, fails.
+        # The grid shows this; without it, a repeated task that finds no item fails.
         context["item"] = item.name if item else "nothing left"  # type: ignore[typeddict-unknown-key]
         if item is None:
             return None
@@ -171,7 +171,7 @@ class Conclude(CampaignStep):
 
 
 class WriteIndex(BaseOperator):
-    """Write the page over all runs and campaigns; return its path."""
+    """Write the index of all runs and campaigns; return its path."""
 
     def execute(self, context: Context) -> str:  # noqa: ARG002  # Airflow's signature
         from campaigns.site import write_index

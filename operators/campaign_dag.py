@@ -13,8 +13,8 @@ from operators.airflow_home import BENCHMARK_POOL
 from operators.campaign import Conclude, CountItems, JudgeItems, PlanCampaign, RecordItem
 from operators.steps import watch
 
-ARCHIVE = Asset(name="archive", uri="plimsoll://archive")  # the page over everything is written when it grows
-_RUN_LIMIT = timedelta(hours=6)  # its phases have limits of their own; a soak may hold the host for hours before it
+ARCHIVE = Asset(name="archive", uri="plimsoll://archive")  # triggers the index page
+_RUN_LIMIT = timedelta(hours=6)  # phases have their own limits; a soak may occupy the host for hours before
 _JUDGE_LIMIT = timedelta(hours=4)
 _SHORT = timedelta(minutes=10)
 
@@ -26,14 +26,14 @@ DOC = """\
 
 **Expected result:** {kind.expected}
 
-**How to read it:** {kind.reading} The task `conclude` is red when the result is a failure.
+**How to read it:** {kind.reading} The task `conclude` is red if the result is `fail`.
 
 On the command line: `plimsoll {kind.command} --help`. More: `{kind.docs_page}`.
 """
 
 
 def _param(json_type: str, title: str, description: str, **more: Any) -> Param:
-    """Return a field that may stay empty: then the settings decide."""
+    """Return an optional field; if it is empty, the settings apply."""
     return Param(None, type=[json_type, "null"], title=title, description_md=description, **more)
 
 
@@ -49,9 +49,9 @@ COMMON = {
     "settings": Param(
         {}, type="object", title="Settings", description_md="A merge patch (RFC 7396) on the settings file."
     ),
-    "name": _param("string", "Name", "Of the campaign. One that exists goes on where it stopped."),
-    "seed": _param("integer", "Seed", "Of the order of the runs; drawn where nothing is said."),
-    "campaign": _param("string", "Campaign folder", "Of a campaign that is planned already."),
+    "name": _param("string", "Name", "The campaign's name. An unfinished campaign of this name is resumed."),
+    "seed": _param("integer", "Seed", "Seed of all random choices; default: a random one."),
+    "campaign": _param("string", "Campaign folder", "The folder of a planned campaign, to resume it."),
     UPLOAD.name: _param_of(UPLOAD),
 }
 
@@ -62,10 +62,9 @@ def params_of(kind: Kind) -> dict[str, Param]:
 
 
 def campaign_dag(kind: Kind, tell: Sequence[BaseNotifier] = (), schedule: Any = None, **more: Any) -> DAG:
-    """Return a kind's DAG; ``tell`` are notified of its result, and if it cannot be planned.
+    """Return a kind's DAG; it notifies ``tell`` of its result, and if planning fails.
 
-    Runs go one after the other, also under a scheduler: they share a pool with one slot. A broken run leaves its task
-    red, and the campaign goes on.
+    A pool with one slot serialises runs. A broken run fails its task, and the campaign continues.
     """
     with DAG(
         kind.name,
@@ -76,7 +75,7 @@ def campaign_dag(kind: Kind, tell: Sequence[BaseNotifier] = (), schedule: Any = 
         max_active_runs=1,
         default_args={
             "owner": "plimsoll",
-            "retries": 0,  # what is missing is recorded when the campaign is taken up again
+            "retries": 0,  # resuming the campaign records missing items
         },
         tags=["campaign", "benchmark" if kind.benchmark else "correctness"],
         schedule=schedule,
@@ -88,7 +87,7 @@ def campaign_dag(kind: Kind, tell: Sequence[BaseNotifier] = (), schedule: Any = 
 
 def _tasks(kind: str, tell: Sequence[BaseNotifier]) -> None:
     plan = PlanCampaign(task_id="plan", kind=kind, execution_timeout=_SHORT, on_failure_callback=list(tell))
-    campaign: Any = plan.output  # Airflow puts the path in its place
+    campaign: Any = plan.output  # Airflow replaces it by the path
     first = _round(campaign, "", follow_up=False)
     second = _round(campaign, "_follow_up", follow_up=True)
     conclude = Conclude(
@@ -107,8 +106,8 @@ def _tasks(kind: str, tell: Sequence[BaseNotifier]) -> None:
 
 
 def _round(campaign: Any, ending: str, *, follow_up: bool) -> list[Any]:
-    """List, record and judge; each goes on whatever became of the one before, if there is a plan."""
-    always = TriggerRule.ALL_DONE  # the rule that asks for one success is skipped with any skipped task before it
+    """List, record and judge; if there is a plan, each step runs even if the previous one failed."""
+    always = TriggerRule.ALL_DONE  # a skipped predecessor also skips ALL_DONE_MIN_ONE_SUCCESS
     items = CountItems(
         task_id=f"items{ending}",
         campaign=campaign,

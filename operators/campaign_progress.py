@@ -1,4 +1,4 @@
-"""A campaign's progress: a line for each run, and the remaining time."""
+"""Show a campaign's progress: a line for each run, and the remaining time."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ if TYPE_CHECKING:
     from campaigns.campaign import CampaignFolder, Item
 
 _WORDS = {
-    "items_follow_up": "looking whether the results need more runs",
-    "judge": "judging what was recorded, in Spark",
-    "judge_follow_up": "judging what was recorded, in Spark",
+    "items_follow_up": "checking whether the results need more runs",
+    "judge": "judging the recordings in Spark",
+    "judge_follow_up": "judging the recordings in Spark",
     "conclude": "writing the result and its page",
 }
 
@@ -36,8 +36,8 @@ class CampaignProgress:
         seconds: Callable[[Item], float],
     ) -> None:
         self.running = ""
-        self.torn_down = True  # each run removes itself within its task
-        self._tail = Tail(folder.stages, from_now=True)  # a campaign that is taken up again has told of its beginning
+        self.torn_down = True  # each task tears down its run
+        self._tail = Tail(folder.stages, from_now=True)  # a resumed campaign does not repeat its beginning
         self._runs = runs
         self._write = write
         self._listed = listed
@@ -102,11 +102,11 @@ class CampaignProgress:
         )
 
     def _pace(self) -> float:
-        """Return how much longer recorded runs took than was expected."""
+        """Return the ratio of actual to expected recording time."""
         expected_s = sum(self._seconds(self._round[name]) for name in self._begun)
         return (time.monotonic() - self._round_began_s) / expected_s if expected_s else 1.0
 
 
 def _kafka_of(item: Item) -> str:
-    """Return the version as requested: a built one by its name, not by the folder of its jars."""
+    """Return the requested version; for a build its name, not its jars' folder."""
     return item.labels.get("subject") or item.labels.get("build") or item.kafka

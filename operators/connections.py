@@ -1,4 +1,4 @@
-"""Where Spark, Docker and S3 are: in Airflow's connections, of the environment, its database, or a secrets backend."""
+"""Configure Spark, Docker and S3 from Airflow's connections (environment, database or secrets backend)."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ OBJECT_STORE = "aws_default"
 
 
 class ConnectedOperator(BaseOperator):
-    """An operator whose task finds Spark, Docker and S3 where Airflow's connections say."""
+    """Configure Spark, Docker and S3 before the task."""
 
     def pre_execute(self, context: Context) -> None:  # noqa: ARG002  # Airflow's signature
         use_connections()
 
 
 def use_connections() -> None:
-    """Put addresses and credentials where each client looks for them; what has no connection stays as it is.
+    """Set the clients' environment variables from the connections that exist.
 
     Raises:
         BadInput: the connection to Docker has no host.
@@ -54,7 +54,7 @@ def use_connections() -> None:
 
 
 def connection(name: str) -> Connection | None:
-    """The connection of a name, if Airflow has one."""
+    """Return Airflow's connection of a name, if there is one."""
     try:
         return BaseHook.get_connection(name)
     except AirflowNotFoundException:

@@ -1,4 +1,4 @@
-"""Runs a DAG to its end by ``airflow dags test``, in an Airflow home made for it."""
+"""Run a DAG with ``airflow dags test`` in its own Airflow home."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from operators.airflow_home import airflow, environment
 from operators.processes import kill_tree
 
 _LOOK_S = 0.2
-_INTERRUPT_LIMIT_S = 90.0  # to fail the task at hand, collect and tear down
+_INTERRUPT_LIMIT_S = 90.0  # to fail the current task, collect and tear down
 
 
 class Follower(Protocol):
-    """Whoever tells a person how far the DAG is."""
+    """Show a DAG's progress."""
 
-    running: str  # the task at hand, or nothing
-    torn_down: bool  # whether what the DAG started is gone once the task at hand has ended
+    running: str  # the current task, or empty
+    torn_down: bool  # whether all nodes are removed once the current task has ended
 
     def look(self) -> None: ...
     def say(self, text: str) -> None: ...
@@ -40,10 +40,10 @@ def run_dag(
     salvage: Callable[[], object],
     **variables: str,
 ) -> bool:
-    """Run a DAG; says whether every task succeeded.
+    """Run a DAG; return whether every task succeeded.
 
-    Leaves no process behind, however it ends; ``salvage`` is then called and removes what else is left. An interrupt
-    fails the task at hand; what the DAG started is still collected and torn down.
+    Kill its processes at the end, then call ``salvage`` for other leftovers. An interrupt fails the current task; the
+    run is still collected and torn down.
 
     Raises:
         KeyboardInterrupt: after an interrupt, once everything is removed.
@@ -55,13 +55,13 @@ def run_dag(
             stdout=log_file,
             stderr=subprocess.STDOUT,
             cwd=ROOT,
-            start_new_session=True,  # an interrupt at the terminal must reach this command alone
+            start_new_session=True,  # the terminal's interrupt must reach only this command
         )
-    started = psutil.Process(process.pid)  # once waited for, its pid may be another's
+    started = psutil.Process(process.pid)  # its pid may be reused after the wait
     try:
         _follow(process, progress)
     except KeyboardInterrupt:
-        progress.say("interrupted: collecting what there is and removing everything")
+        progress.say("interrupted: collecting the recording and removing everything")
         _interrupt(process, progress)
         raise
     finally:

@@ -1,4 +1,4 @@
-"""The step that judges a collected run in Spark."""
+"""Judge a collected run in Spark."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from airflow.sdk import Context
 
 _MEANING = {
-    1: "fail: something that this run's configuration promises did not hold",
-    2: "unknown: the evidence does not suffice",
+    1: "fail: a guarantee of this run's configuration was violated",
+    2: "unknown: the evidence is insufficient",
 }
 
 
@@ -41,7 +41,7 @@ class Judge(ConnectedOperator):
         self.run = run
 
     def execute(self, context: Context) -> None:  # noqa: ARG002  # Airflow's signature
-        from spark.submit import judge  # heavy: not while a DAG file is parsed
+        from spark.submit import judge  # heavy for DAG parsing
 
         run = RunFolder(Path(self.run))
         with logged(JUDGE, run, self.log.info), stage_events(run.stages, JUDGE.name):
@@ -54,6 +54,6 @@ class Judge(ConnectedOperator):
             raise AirflowFailException(f"Verdict {_MEANING[code]}; see {run.verdict_file}.")
 
     def on_kill(self) -> NoReturn:
-        kill_descendants(psutil.Process())  # a Python driver outlives its spark-submit; nobody else does
-        # Airflow runs on after this; only an exception ends the task.
-        raise HarnessError(f"Task {self.task_id} was told to stop before the verdict was reached.")
+        kill_descendants(psutil.Process())  # a Python driver outlives its spark-submit
+        # Airflow continues after this; only an exception ends the task.
+        raise HarnessError(f"Task {self.task_id} was stopped before it reached a verdict.")

@@ -1,4 +1,4 @@
-"""Buttons on the pages of Airflow's tasks that lead to what a run left behind."""
+"""Link Airflow's tasks to the run's pages."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ if TYPE_CHECKING:
 
 
 def page_of(run: Path, *parts: str) -> str:
-    """The address of a file in a run's folder; none where nobody serves it, and then there is no button."""
+    """Return the URL of a file in a run's folder; empty (no button) without a pages server."""
     base = os.environ.get(PAGES)
     return "/".join([base.rstrip("/"), run.parent.name, run.name, *parts]) if base else ""
 
 
 class RunPage(BaseOperatorLink):
-    """To the page of the run."""
+    """Link to the run's page."""
 
     name = "Run's page"
 
@@ -30,7 +30,7 @@ class RunPage(BaseOperatorLink):
 
 
 class DataDocs(BaseOperatorLink):
-    """To Great Expectations' Data Docs of the run."""
+    """Link to the run's Data Docs (Great Expectations)."""
 
     name = "Data Docs"
 

@@ -1,4 +1,4 @@
-"""Export metrics of active runs from their clients' records, without asking brokers."""
+"""Export metrics of active runs from their clients' records, without querying brokers."""
 
 from __future__ import annotations
 
@@ -31,13 +31,13 @@ from operators.load_rates import accounts
 from operators.progress import Tail
 from reports.timeline import Span, faults
 
-LIVE_S = 15.0  # clients tell of themselves each second; of a run whose clients are silent for longer nothing is told
-FRESH_NS = 10_000_000_000  # a replica or view that was seen no later is missing, not as it was
+LIVE_S = 15.0  # clients report each second; runs with older reports are not exported
+FRESH_NS = 10_000_000_000  # older replicas and views are left out
 BUCKETS_S = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
 _BUCKETS_NS = np.array([int(edge * 1e9) for edge in BUCKETS_S])
 _REPLICA = ["topic", "partition", "broker_id"]
 _VIEW = ["topic", "partition", "observer"]
-# What a client counts of itself (``so_far``), and as which metric.
+# A client's count (``so_far``) → metric.
 _COUNTS = {
     "due": "plimsoll_records_offered",
     "sent": "plimsoll_records_sent",
@@ -51,7 +51,7 @@ def _families() -> dict[str, Any]:
     client, partition = ["run", "client"], ["run", "topic", "partition"]
     replica, fault = [*partition, "broker"], ["run", "phase", "fault", "target"]
     families: list[Metric] = [
-        InfoMetricFamily("plimsoll_run", "A run that goes on", labels=["run"]),
+        InfoMetricFamily("plimsoll_run", "An active run", labels=["run"]),
         CounterMetricFamily("plimsoll_records_offered", "Records that were due", labels=client),
         CounterMetricFamily("plimsoll_records_sent", "Records handed to the client library", labels=client),
         CounterMetricFamily("plimsoll_records_acknowledged", "Records acknowledged by the brokers", labels=client),
@@ -62,7 +62,7 @@ def _families() -> dict[str, Any]:
             labels=client,
             unit="seconds",
         ),
-        GaugeMetricFamily("plimsoll_group_lag_records", "How far a member's partitions are behind", labels=client),
+        GaugeMetricFamily("plimsoll_group_lag_records", "Consumer lag of a member's partitions", labels=client),
         GaugeMetricFamily("plimsoll_replica_high_watermark", "High watermark of a replica", labels=replica),
         GaugeMetricFamily("plimsoll_replica_log_end_offset", "Log end offset of a replica", labels=replica),
         GaugeMetricFamily(
@@ -83,7 +83,7 @@ def _families() -> dict[str, Any]:
 
 
 class LiveRuns(Collector):
-    """Metrics of the active runs below a folder; each scrape reads what is new."""
+    """Collect metrics of a folder's active runs; each scrape reads only new data."""
 
     def __init__(self, runs: Path) -> None:
         self._runs = runs
@@ -198,14 +198,14 @@ class LiveRun:
 
 
 class _Latency:
-    """Times until the acknowledgement, by bucket, since the run began."""
+    """Count acknowledgement times by bucket since the run began."""
 
     def __init__(self) -> None:
         self.sum_s = 0.0
         self._counts = np.zeros(len(BUCKETS_S) + 1, np.int64)
 
     def add(self, sends: pa.RecordBatch) -> None:
-        """Add a ledger's batch; sends without an acknowledgement or a due time are left out."""
+        """Add a ledger's batch, except sends without acknowledgement or due time."""
         due_ns, done_ns = acknowledged_times(sends)
         times_ns = done_ns - due_ns
         held = np.searchsorted(_BUCKETS_NS, times_ns, side="left")

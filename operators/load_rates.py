@@ -1,4 +1,4 @@
-"""How fast records are offered, sent, acknowledged and received while a run goes on, and how far a group is behind."""
+"""Show the rates of an active run's clients, and its group's lag."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from contextlib import suppress
 from pathlib import Path
 
 EVERY_NS = 10_000_000_000
-NEARLY_ALL = 0.9  # of its time: a generator that is busy for so long may be what limits the load
+NEARLY_ALL = 0.9  # busy share from which a generator may limit the load
 _SECOND_NS = 1_000_000_000
 _SAID = {"due": "offered", "sent": "sent", "acked": "acknowledged", "received": "received"}
 
 
 class LoadRates:
-    """Turns what the clients of a run say of themselves (``so_far`` in their summaries) into a line now and then."""
+    """Turn clients' reports (``so_far`` in their summaries) into a line every 10 s."""
 
     def __init__(self, clients: Path) -> None:
         self._clients = clients
@@ -24,7 +24,7 @@ class LoadRates:
         self._said_ns = time.monotonic_ns()
 
     def look(self) -> str:
-        """The rates since the last line, nothing when it is too early for one or no client has gone on."""
+        """Return the rates since the last line; empty if it is too early or no client progressed."""
         now_ns = time.monotonic_ns()
         if now_ns - self._said_ns < EVERY_NS:
             return ""
@@ -35,15 +35,15 @@ class LoadRates:
 
 
 def accounts(clients: Path) -> Iterator[tuple[str, Mapping[str, int]]]:
-    """What each client of a run last said of itself: its counts, and ``t_ns``, when it said so."""
+    """Yield each client's last report: its counts and their time, ``t_ns``."""
     for file in clients.glob("*.json"):
-        with suppress(OSError, ValueError, KeyError):  # it may be gone, or be without
+        with suppress(OSError, ValueError, KeyError):  # removed meanwhile, or without a report
             yield file.stem, json.loads(file.read_text())["so_far"]
 
 
 def rates(since: list[tuple[Mapping[str, int], Mapping[str, int]]]) -> str:
-    """What clients did between two looks at each, in one line: counts, ``t_ns``, a producer's ``waited_ns`` and a
-    member's ``lag``.
+    """Return a line about clients from two reports of each: counts, ``t_ns``, a producer's ``waited_ns``, a member's
+    ``lag``.
     """
     per_s: defaultdict[str, float] = defaultdict(float)
     busy = 0.0

@@ -1,5 +1,6 @@
-"""Serves the metrics of runs that go on, in Prometheus' formats (OpenMetrics where it is asked for), to this machine
-alone: ``python -m operators.metrics_endpoint <port> <folder of runs>``, or while a command lasts.
+"""Serve metrics of active runs to this host, in Prometheus' formats (OpenMetrics on request).
+
+Without a command: ``python -m operators.metrics_endpoint <port> <folder of runs>``.
 """
 
 from __future__ import annotations
@@ -16,16 +17,16 @@ ADDRESS = "127.0.0.1"
 
 
 def url_of(port: int) -> str:
-    """Where the metrics are."""
+    """Return the metrics' URL."""
     return f"http://{ADDRESS}:{port}/metrics"
 
 
 @contextmanager
 def serving(port: int | None, runs: Path) -> Iterator[None]:
-    """Serve the runs below a folder meanwhile; without a port nothing is served.
+    """Serve a folder's runs during the block; do nothing without a port.
 
     Raises:
-        BadInput: the port cannot be had.
+        BadInput: the port is not available.
     """
     if port is None:
         yield
@@ -40,7 +41,7 @@ def serving(port: int | None, runs: Path) -> Iterator[None]:
         server, thread = start_http_server(port, ADDRESS, registry)
     except (OSError, OverflowError) as error:
         raise BadInput(
-            f"Port {port} of {ADDRESS} cannot be had ({error}); choose another by --metrics-port=<number>."
+            f"Port {port} of {ADDRESS} is not available ({error}); choose another by --metrics-port=<number>."
         ) from error
     try:
         yield

@@ -1,6 +1,4 @@
-"""Report nightly runs: to a webhook by our own notifier, to Slack, mail and PagerDuty by those of Airflow's
-providers.
-"""
+"""Report nightly runs to a webhook, and by Airflow's providers to Slack, mail and PagerDuty."""
 
 from __future__ import annotations
 
@@ -27,17 +25,15 @@ if TYPE_CHECKING:
 
 LIMIT_S = 20
 NO_RESULT = "This nightly run has no result"
-INCIDENT = "plimsoll-nightly"  # PagerDuty's key: a nightly run that passes resolves what one before it triggered
-_SUMMARY_CHARACTERS = 1024  # more PagerDuty refuses
+INCIDENT = "plimsoll-nightly"  # PagerDuty's key, by which a run that passes resolves an earlier incident
+_SUMMARY_CHARACTERS = 1024  # PagerDuty's limit
 
 Message = dict[str, Any]
 
 
 def message_of(campaign: str, context: Context) -> Message:
-    """Return a nightly run's summary, or why there is none. ``text`` is for people; ``state`` is None without a
-    result.
-    """
-    from campaigns.nightly.outputs import summary  # heavy: not while a DAG file is parsed
+    """Return a nightly run's summary, or why it is missing; ``state`` is None without a result."""
+    from campaigns.nightly.outputs import summary  # heavy for DAG parsing
     from history.results.nightly import NightlyResult
 
     folder, began = _folder(campaign), context["ti"].start_date
@@ -56,7 +52,7 @@ def _folder(campaign: str) -> CampaignFolder | None:
 
 
 class NightlyWebhook(BaseNotifier):
-    """Post the result of a nightly run's task; ``text`` is what chat programs show.
+    """Post the result of a nightly run's task; chat programs show ``text``.
 
     :param campaign: the nightly run's folder; "None" if it could not be planned
     :param url: the address; default: the environment variable that the settings name
@@ -70,14 +66,14 @@ class NightlyWebhook(BaseNotifier):
         self.url = url
 
     def notify(self, context: Context) -> None:
-        from campaigns.nightly.settings import Settings  # heavy: not while a DAG file is parsed
+        from campaigns.nightly.settings import Settings  # heavy for DAG parsing
 
         folder = _folder(self.campaign)
         variable = folder.read_plan().settings["webhook"] if folder else Settings.model_fields["webhook"].default
         if url := self.url or os.environ.get(variable, ""):
             post(url, message_of(self.campaign, context))
         else:
-            self.log.info("Nothing was posted: %s is not set.", variable)
+            self.log.info("No message was posted, because %s is not set.", variable)
 
 
 def post(url: str, message: Message) -> None:
@@ -85,7 +81,7 @@ def post(url: str, message: Message) -> None:
 
     Raises:
         BadInput: the address is not http or https.
-        HarnessError: it was not accepted; the address may be a secret and is not named.
+        HarnessError: it was not accepted; the message omits the address, which may be a secret.
     """
     _check_address(url, "The webhook's address")
     body = json.dumps(message).encode()
@@ -93,11 +89,11 @@ def post(url: str, message: Message) -> None:
         with urlopen(Request(url, body, {"Content-Type": "application/json"}), timeout=LIMIT_S):
             pass
     except (URLError, TimeoutError) as error:
-        raise HarnessError(f"The webhook did not take the nightly run's summary: {error}.") from None
+        raise HarnessError(f"The webhook did not accept the nightly run's summary: {error}.") from None
 
 
 def _check_address(url: str, words: str) -> None:
-    """Reject a wrong address here: the libraries' errors would show all of it."""
+    """Reject a wrong address here, because the libraries' errors would show it."""
     if not url.startswith(("http://", "https://")):
         raise BadInput(f"{words} must begin with http:// or https://.")
 
@@ -122,7 +118,7 @@ def _mail(message: Message, found: Connection) -> BaseNotifier:
 
     to = found.extra_dejson.get("to")
     if not to:
-        raise BadInput(f'The connection {found.conn_id} names no recipients; its extra takes {{"to": ["…"]}}.')
+        raise BadInput(f'The connection {found.conn_id} has no recipients; set them in its extra, as {{"to": ["…"]}}.')
     return SmtpNotifier(
         smtp_conn_id=found.conn_id,
         to=to,
@@ -132,7 +128,7 @@ def _mail(message: Message, found: Connection) -> BaseNotifier:
 
 
 def _pagerduty(message: Message, found: Connection) -> BaseNotifier | None:
-    """Return an incident if something failed; an undecided run opens and resolves none."""
+    """Return the incident's notifier; None for an unknown run, which neither triggers nor resolves."""
     if message["state"] == "unknown":
         return None
     extras.require("notify", "pagerduty", f"The connection {found.conn_id}")
@@ -151,7 +147,7 @@ def _pagerduty(message: Message, found: Connection) -> BaseNotifier | None:
 
 
 class Receiver(NamedTuple):
-    """A receiver: its Airflow connection, and the provider's notifier."""
+    """A receiver's Airflow connection and notifier."""
 
     words: str
     connection: str
@@ -184,12 +180,12 @@ class NightlyNotifier(BaseNotifier):
 
         Raises:
             BadInput: the connection is incomplete, or packages are missing.
-            HarnessError: the receiver failed; the connection's secret is not named.
+            HarnessError: the receiver failed; without the connection's secret.
         """
         words, name, notifier_for = RECEIVERS[self.receiver]
         found = connection(name)
         if found is None:
-            self.log.info("%s was not told: there is no connection %s.", words, name)
+            self.log.info("%s was not notified, because there is no connection %s.", words, name)
             return
         notifier = notifier_for(message_of(self.campaign, context), found)
         if notifier is None:
@@ -199,4 +195,4 @@ class NightlyNotifier(BaseNotifier):
         except Exception as error:  # noqa: BLE001  # of any client library
             why = f"{type(error).__name__}: {error}"
             told = why.replace(found.password, "***") if found.password else why
-            raise HarnessError(f"{words} did not take the nightly run's summary: {told}") from None
+            raise HarnessError(f"{words} did not accept the nightly run's summary: {told}") from None

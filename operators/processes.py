@@ -1,6 +1,6 @@
-"""Who descends from whom, and who belongs to a home: what Airflow or Spark starts must not outlive its command.
+"""Find and kill what Airflow or Spark started, which must not outlive its command.
 
-psutil knows a process by its pid and the time of its creation, and signals nobody who was given the pid since.
+psutil identifies a process by pid and creation time, so it never signals a reused pid.
 """
 
 from __future__ import annotations
@@ -11,27 +11,27 @@ import psutil
 
 
 def lives(process: psutil.Process) -> bool:
-    """Has it not ended, whether or not its parent has waited for it?"""
+    """Return whether a process runs; a zombie does not."""
     with suppress(psutil.NoSuchProcess):
         return bool(process.is_running() and process.status() != psutil.STATUS_ZOMBIE)
     return False
 
 
 def kill(processes: list[psutil.Process]) -> None:
-    """SIGKILL processes; those that are gone are left out."""
+    """Send SIGKILL to processes; ignore ended ones."""
     for process in processes:
         with suppress(psutil.NoSuchProcess):
             process.kill()
 
 
 def kill_descendants(process: psutil.Process) -> None:
-    """SIGKILL the children of a process, their children, and so on."""
+    """Send SIGKILL to all descendants of a process."""
     with suppress(psutil.NoSuchProcess):
         kill(process.children(recursive=True))
 
 
 def kill_tree(process: psutil.Process) -> None:
-    """SIGKILL a process and its descendants; it is stopped first, so that it cannot start more of them."""
+    """Send SIGKILL to a process and its descendants; suspend it first, so that it starts no more."""
     with suppress(psutil.NoSuchProcess):
         process.suspend()
         kill_descendants(process)
@@ -39,7 +39,7 @@ def kill_tree(process: psutil.Process) -> None:
 
 
 def with_variable(name: str, value: str) -> list[psutil.Process]:
-    """The processes that were started with this environment variable and have not ended; not another user's."""
+    """Return live processes with this environment variable, except other users'."""
     return [
         process for process in psutil.process_iter(["environ"]) if (process.info["environ"] or {}).get(name) == value
     ]

@@ -17,7 +17,7 @@ from history.folder import RunFolder
 from operators.load_rates import LoadRates
 from operators.stages import AIRFLOW_S, expected_s
 
-_LOOK_S = 0.5  # between two looks of a task's log
+_LOOK_S = 0.5  # between two updates of a task's log
 _EVENTS = {
     "inject": "fault",
     "injected": "fault took effect",
@@ -47,12 +47,12 @@ class Tail:
                 if not line.endswith(b"\n"):
                     return
                 self._position += len(line)
-                with suppress(ValueError):  # a torn one; the judge hears of it
+                with suppress(ValueError):  # a torn line, which the judge reports
                     yield json.loads(line)
 
 
 class Progress:
-    """Turn the events of a run and of these stages into lines. ``from_now`` skips those that exist."""
+    """Turn events of a run and its stages into lines; ``from_now`` skips existing ones."""
 
     def __init__(
         self, of: Iterable[Stage], run: RunFolder, write: Callable[[str], object], *, from_now: bool = False
@@ -68,7 +68,7 @@ class Progress:
         self._told = ""
 
     def begin(self, scenario: Scenario) -> None:
-        """Announce what will run, and how long it takes."""
+        """Announce the scenario and its expected duration."""
         self.say(f"scenario {scenario.name}: about {rounded(expected_s(scenario))} in all")
         self.say(f"starting Airflow … (about {rounded(AIRFLOW_S)})")
 
@@ -100,14 +100,14 @@ class Progress:
     def _end_stage(self, name: str, why: str) -> None:
         self.running = ""
         self.torn_down = self.torn_down or name == TEAR_DOWN.name
-        if name == STOP_CLIENTS.name:  # what they did last is old news beside the stages that follow
+        if name == STOP_CLIENTS.name:  # later rates would be stale
             self._load = None
-        if why and not any(error in why for error in self._errors):  # the run's own events told most of them
+        if why and not any(error in why for error in self._errors):  # the run's events already showed most
             self.say(f"  ERROR: {name}, {why}")
 
     def _progress(self, detail: dict[str, Any]) -> None:
         left = "" if detail["left_s"] is None else f", about {rounded(detail['left_s'])} to go"
-        if (told := f"{detail['what']}{left}") != self._told:  # what is stuck is said once
+        if (told := f"{detail['what']}{left}") != self._told:  # show each line once
             self.say(f"  {told}")
         self._told = told
 

@@ -1,4 +1,4 @@
-"""The step that makes a judged run's page."""
+"""Write a judged run's page."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class Publish(BaseOperator):
-    """Write the run's page, and its rows into the archive where it was judged; returns the page's path.
+    """Write the run's page and, if judged, its archive rows; return the page's path.
 
     :param run: the run folder
     """
@@ -31,7 +31,7 @@ class Publish(BaseOperator):
         self.run = run
 
     def execute(self, context: Context) -> str:  # noqa: ARG002  # Airflow's signature
-        from campaigns.site import publish  # heavy: not while a DAG file is parsed
+        from campaigns.site import publish  # heavy for DAG parsing
 
         run = RunFolder(Path(self.run))
         with logged(PUBLISH, run, self.log.info), stage_events(run.stages, PUBLISH.name):

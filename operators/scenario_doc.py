@@ -1,4 +1,4 @@
-"""What Airflow's page says of a scenario: why, its phases, the expected result, and how to read it."""
+"""Describe a scenario on Airflow's page: purpose, phases, expected result, and how to read it."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ from operators.stages import expected_s
 _READING = """## How to read it
 
 - The grid is the experiment's timeline: set up, one task per phase, drain, collect, tear down, judge, publish.
-- A phase is red only when the harness failed. A wait that ran out is evidence and leaves it green.
-- `judge` is green only when the verdict is `pass`. Red is `fail` (a guarantee was violated) or `unknown` (the evidence
-  does not suffice); its log says which, in one sentence.
-- `judge` and `publish` have buttons to the run's page and to its Data Docs, under Details.
-- Nothing is retried. Trigger the DAG again for a new run."""
+- A phase is red only if the harness failed. A wait that timed out is evidence, and the phase stays green.
+- `judge` is green only if the verdict is `pass`. It is red for `fail` (a guarantee was violated) and for `unknown` (the
+  evidence is insufficient). Its log shows the verdict in one sentence.
+- Under Details, `judge` and `publish` link to the run's page and to its Data Docs.
+- Tasks are not retried. Trigger the DAG again for a new run."""
 
 
 def doc_of(scenario: Scenario) -> str:
-    """Markdown for the DAG's page."""
+    """Return the DAG page's Markdown."""
     phases = [stage for stage in stages(scenario) if stage.phase]
     lines = [f"{scenario.why}", "", f"It takes about {rounded(expected_s(scenario))}.", "", "## Phases", ""]
     for number, (stage, phase) in enumerate(zip(phases, scenario.phases, strict=True), 1):
@@ -36,7 +36,7 @@ def doc_of(scenario: Scenario) -> str:
 
 
 def as_written(step: Step) -> str:
-    """A step as its file has it, in seconds and bytes."""
+    """Return a step as YAML, in seconds and bytes."""
     settings = step.model_dump(exclude_defaults=True)[step.key]
     if list(settings) == [step.shorthand]:
         settings = settings[step.shorthand]
@@ -45,7 +45,7 @@ def as_written(step: Step) -> str:
 
 
 def display_name(scenario: Scenario) -> str:
-    """``kafka_18991`` → KAFKA-18991, ``rolling_restart`` → Rolling restart."""
+    """Return a title: ``kafka_18991`` → KAFKA-18991, ``rolling_restart`` → Rolling restart."""
     bug = _bug(scenario)
     words = scenario.name.replace("_", " ").replace("isr", "ISR")
     if bug and words.upper() == bug.issue.replace("-", " "):
@@ -54,21 +54,21 @@ def display_name(scenario: Scenario) -> str:
 
 
 def tags(scenario: Scenario) -> list[str]:
-    """What it is, and the faults that it injects."""
+    """Return a scenario's kind and its faults."""
     kinds = ["positive control"] * bool(scenario.control) + ["known bug"] * bool(_bug(scenario))
     return ["scenario", *kinds, *sorted(set(scenario.faults))]
 
 
 def expected(scenario: Scenario) -> str:
-    """What its verdict should be, and when it is another one."""
+    """Return the expected verdict, and the versions for which it differs."""
     if scenario.control:
         return (
             f"`pass`: {ANOMALIES[scenario.control].control}, which its configuration permits. It is a positive "
-            "control: where that is not detected the verdict is `unknown`."
+            "control: if the judge does not detect that, the verdict is `unknown`."
         )
     bug = _bug(scenario)
     if bug is None:
-        return "`pass`: every guarantee that its configuration gives was checked, and held."
+        return "`pass`: every guarantee of its configuration was checked and held."
     ranges = affected_range(bug.issue)
     if "behaviour_change" in bug.shown_as:
         return f"`pass`; on Kafka {ranges} the run's page reports a change of behaviour, {bug.issue}: {bug.title}."

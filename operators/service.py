@@ -1,8 +1,7 @@
 """Start and end Airflow with its web page, and the pages and metrics of runs (``plimsoll up``, ``plimsoll down``).
 
-Api-server, scheduler and dag-processor share a session and an Airflow home. ``down`` finds them by both, and the
-workers that a dead scheduler left (they ignore SIGTERM). A session's number can be reused, but not by a process of this
-home; the nodes of runs have this home, too, but other sessions.
+Api-server, scheduler and dag-processor share a session and an Airflow home. ``down`` finds them by both, with a dead
+scheduler's workers (they ignore SIGTERM): session numbers are reused, and runs' nodes have the same home.
 """
 
 from __future__ import annotations
@@ -36,7 +35,7 @@ from operators.processes import lives, with_variable
 
 HOME = ROOT / ".airflow"
 ADDRESS = "127.0.0.1"
-# The scheduler would serve the tasks' logs on all addresses of this host; the api-server reads the files themselves.
+# The scheduler would serve task logs on all addresses; the api-server reads the files.
 _COMPONENTS = (("api-server",), ("scheduler", "--skip-serve-logs"), ("dag-processor",))
 # Airflow leaves the CPUs to benchmarks.
 _CALM = {
@@ -46,11 +45,11 @@ _CALM = {
 _UP_LIMIT_S = 120.0
 _DOWN_LIMIT_S = 15.0
 _LOOK_S = 0.5
-_WATCHED = ("metadatabase", "scheduler", "dag_processor")  # of what Airflow says of its health
-_AGAIN_S = 5.0  # before what ended is started again
-_ENDED = "plimsoll: ended, and is started again: "
+_WATCHED = ("metadatabase", "scheduler", "dag_processor")  # components in Airflow's health report
+_AGAIN_S = 5.0  # before an ended component restarts
+_ENDED = "plimsoll: ended, restarting: "
 _SHOWN = 10  # lines of the log
-_MAX_ENDS = 3  # of a component, until it is said that Airflow does not come up
+_MAX_ENDS = 3  # of a component, before start-up fails
 
 
 def url_of(port: int) -> str:
@@ -77,7 +76,7 @@ def up(port: int, home: Path = HOME, database: str | None = None, metrics_port: 
     if _processes(home):
         state = _read_state(home)
         if "port" not in state:
-            raise HarnessError(f"What is left of an Airflow runs in {home}; end it by plimsoll down.")
+            raise HarnessError(f"Processes of an earlier Airflow run in {home}; end them by plimsoll down.")
         before = Ports(int(state["port"]), state.get("metrics_port"))
         if not _health(url_of(before.airflow)):
             url = url_of(before.airflow)
@@ -126,15 +125,15 @@ def up(port: int, home: Path = HOME, database: str | None = None, metrics_port: 
         _await_health(url, log)
     except BaseException:
         with suppress(ProcessLookupError):
-            os.killpg(process.pid, signal.SIGTERM)  # those that have just begun show no variable yet
+            os.killpg(process.pid, signal.SIGTERM)  # new processes do not show the variable yet
         down(home)
         raise
     return Ports(port, metrics_port)
 
 
 def _kept(command: Sequence[str]) -> str:
-    """Return a shell command that restarts a component whenever it ends, as a scheduler does without its database:
-    otherwise no run would be torn down.
+    """Return a shell command that restarts a component: without its database a scheduler ends, and could tear down no
+    run.
     """
     words = shlex.join(command)
     return f"while :; do {words}; echo {shlex.quote(_ENDED + words)}; sleep {_AGAIN_S:g}; done &"
@@ -148,7 +147,7 @@ def _database(address: str | None) -> dict[str, str]:
     if address is None:
         return {}
     if not address.startswith("postgresql://"):
-        raise BadInput("--db is no PostgreSQL database's address, which begins as in postgresql://user@host/airflow.")
+        raise BadInput("--db must be a PostgreSQL address such as postgresql://user@host/airflow.")
     extras.require("postgres", "psycopg2", "--db=postgresql://…")
     return {"AIRFLOW__DATABASE__SQL_ALCHEMY_CONN": address.replace("postgresql://", "postgresql+psycopg2://", 1)}
 
@@ -162,7 +161,7 @@ def down(home: Path = HOME) -> bool:
                 end(process)
         with suppress(WaitTimeout):
             gone = partial(_have_ended, ending)
-            wait_until(gone, limit_s=_DOWN_LIMIT_S, every_s=_LOOK_S, what="Airflow to be gone")
+            wait_until(gone, limit_s=_DOWN_LIMIT_S, every_s=_LOOK_S, what="Airflow to end")
         ending = [*filter(lives, ending), *_processes(home)]
     _state_file(home).unlink(missing_ok=True)
     return bool(found)
@@ -173,7 +172,7 @@ def _have_ended(processes: list[psutil.Process]) -> bool:
 
 
 def _processes(home: Path) -> list[psutil.Process]:
-    """Return the processes of the noted Airflow; without a readable note, of all started here."""
+    """Return the recorded Airflow's processes; without a readable record, of all started here."""
     session = _read_state(home).get("session")
     found = with_variable("AIRFLOW_HOME", str(home))
     if session is None:
@@ -182,9 +181,7 @@ def _processes(home: Path) -> list[psutil.Process]:
 
 
 def _is_airflows(environment: Mapping[str, str]) -> bool:
-    """Return whether a process is Airflow's: a user's shell in this home lacks our pages' address; a run's nodes
-    have a name.
-    """
+    """Return whether a process is Airflow's: a user's shell lacks the pages' address, and runs' nodes have a name."""
     return PAGES in environment and NODE_VARIABLE not in environment
 
 
@@ -199,21 +196,19 @@ def _await_health(url: str, log: Path) -> None:
         lambda: _may_come_up(log) and _is_healthy(_health(url)),
         limit_s=_UP_LIMIT_S,
         every_s=_LOOK_S,
-        what=f"Airflow to come up at {url}, whose log is {log}",
+        what=f"Airflow to start at {url} (log: {log})",
         last_seen=lambda: str(_health(url) or "no answer"),
     )
 
 
 def _may_come_up(log: Path) -> bool:
-    """Raise HarnessError if a component ends again and again."""
+    """Raise HarnessError if a component ends repeatedly."""
     lines = log.read_text(errors="replace").splitlines()
     ends = Counter(line for line in lines if line.startswith(_ENDED))
     if max(ends.values(), default=0) < _MAX_ENDS:
         return True
     said = "\n".join(lines[-_SHOWN:])
-    raise HarnessError(
-        f"Airflow does not come up: a part of it ends whenever it is started. Its log {log} ends:\n{said}"
-    )
+    raise HarnessError(f"Airflow does not start: a component ends repeatedly. The last lines of its log {log}:\n{said}")
 
 
 def _is_healthy(health: dict[str, Any]) -> bool:
@@ -236,7 +231,7 @@ def _check_free(port: int, variable: str = "PORT") -> None:
             probe.bind((ADDRESS, port))
         except (OSError, OverflowError) as error:
             raise BadInput(
-                f"Port {port} of {ADDRESS} cannot be had ({error}); choose another by {variable}=<number>."
+                f"Port {port} of {ADDRESS} is not available ({error}); choose another by {variable}=<number>."
             ) from error
 
 
@@ -245,7 +240,7 @@ def _state_file(home: Path) -> Path:
 
 
 def _read_state(home: Path) -> dict[str, Any]:
-    """Return what ``up`` noted, if readable."""
+    """Return what ``up`` recorded, if readable."""
     try:
         state = json.loads(_state_file(home).read_text())
     except (OSError, ValueError):

@@ -1,9 +1,8 @@
 """Start and end a standalone Spark cluster on this host (``plimsoll spark-cluster``).
 
 A master and two workers of the installed pyspark run in network namespaces with their own addresses, as if on three
-machines. A bridge in the master's namespace connects them and the host, so that the host's forwarding rules (Docker
-sets DROP) do not apply. All names begin with ``NAMESPACES`` and six characters derived from the cluster's folder. Every
-process in such a namespace belongs to the cluster.
+hosts. The bridge is in the master's namespace, where the host's forwarding rules (Docker sets DROP) do not apply. Names
+are ``NAMESPACES`` and six characters of the folder's hash. Every process in these namespaces belongs to the cluster.
 """
 
 from __future__ import annotations
@@ -43,7 +42,7 @@ _DOWN_LIMIT_S = 10.0
 
 
 class SparkCluster(NamedTuple):
-    """A running cluster: URL, web page, the host's address in its network, and the workers' addresses."""
+    """A running cluster; ``host_address`` is the host's in its network."""
 
     master: str
     page: str
@@ -89,9 +88,9 @@ def remove_leftovers(*, everything: bool) -> list[str]:
     """Remove clusters without a process, or (``everything``) all.
 
     Raises:
-        NotRemoved: some could not be removed; the others are gone.
+        NotRemoved: some could not be removed; the others were.
     """
-    names = _namespaces() if os.geteuid() == 0 else []  # what root made, nobody else can remove
+    names = _namespaces() if os.geteuid() == 0 else []  # only root can remove them
     clusters = {name[: len(NAMESPACES) + 6] for name in names}
     of_cluster = {cluster: [name for name in names if name.startswith(cluster)] for cluster in sorted(clusters)}
     return remove_each(
@@ -107,9 +106,9 @@ def _remove_cluster(cluster: str, namespaces: list[str], *, everything: bool) ->
 def check_possible() -> None:
     """Raise BadInput if this user or host cannot make network namespaces."""
     if os.geteuid() != 0:
-        raise BadInput("A Spark cluster on addresses of its own needs root, for its network namespaces; use sudo.")
+        raise BadInput("A Spark cluster needs root for its network namespaces; use sudo.")
     if not shutil.which("ip"):
-        raise BadInput("A Spark cluster on addresses of its own needs the command ip (Debian: iproute2).")
+        raise BadInput("A Spark cluster needs the command ip (Debian: iproute2).")
 
 
 # --- names and addresses ---------------------------------------------------------------------------
@@ -139,7 +138,7 @@ def _placed(prefix: str) -> SparkCluster:
 
 def _free_prefix(folder: Path) -> str:
     """Return the first three bytes of a /24 range without a route on this host."""
-    # A default route is no network of this host's.
+    # The default route is not a network of this host.
     routed = [route["dst"] for route in _asked("-4", "route", "show", "table", "all") if route["dst"] != "default"]
     taken = [ipaddress.IPv4Network(destination, strict=False) for destination in routed]
     for prefix in candidate_prefixes(folder, 10, 200):
@@ -187,7 +186,7 @@ def _ip(*arguments: str) -> str:
 
 
 def _asked(*arguments: str) -> list[dict[str, Any]]:
-    """Return what ``ip`` lists."""
+    """Return the parsed output of ``ip``."""
     listed: list[dict[str, Any]] = json.loads(_ip("-json", *arguments) or "[]")
     return listed
 
@@ -210,7 +209,7 @@ def _start(folder: Path, cluster: SparkCluster) -> None:
         "org.apache.spark.deploy.master.Master",
         *("--host", address, "--port", str(PORT), "--webui-port", str(_WEB_PORT)),
     )
-    # A worker that finds no master tries again only after 10 s.
+    # A worker without a master retries only after 10 s.
     wait_until(partial(_answers, cluster), limit_s=_UP_LIMIT_S, what=f"Spark's master at {cluster.master}")
     cores = max(1, (os.cpu_count() or 1) // WORKERS)
     for number, worker_address in enumerate(cluster.worker_addresses, 1):
@@ -228,14 +227,14 @@ def _launch(namespace: str, address: str, log: Path, *spark_class: str) -> None:
     from spark.submit import SPARK_HOME  # heavy
 
     environment = {
-        "PATH": os.environ["PATH"],  # no variable of this project: an executor has what the application brings
+        "PATH": os.environ["PATH"],  # no project variable: executors have what the application sends
         "HOME": "/nonexistent",
         "JAVA_HOME": str(spark_java_home()),
         "SPARK_HOME": str(SPARK_HOME),
         "SPARK_LOCAL_IP": address,
         "SPARK_DAEMON_MEMORY": "256m",
         "SPARK_WORKER_OPTS": "-Dspark.worker.cleanup.interval=300 -Dspark.worker.cleanup.appDataTtl=600",  # s
-        "SPARK_DAEMON_JAVA_OPTS": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",  # three of them share this host
+        "SPARK_DAEMON_JAVA_OPTS": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",  # three share this host
     }
     with log.open("wb") as file:
         subprocess.Popen(
@@ -303,7 +302,7 @@ def _remove(namespaces: list[str]) -> list[str]:
 
 
 def _have_ended(namespaces: list[str]) -> bool:
-    """Kill the processes; a worker may have started an executor meanwhile, which the next call finds."""
+    """Kill the processes; return whether there were none, because a worker may have started an executor meanwhile."""
     found = [process for name in namespaces for process in _processes(name) if lives(process)]
     kill(found)
     return not found

@@ -1,4 +1,4 @@
-"""All stages of a scenario's DAG: those of recording, and what stands before and after them."""
+"""List all stages of a scenario's DAG: recording, and those before and after."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ from clusters.scenario.scenario import Scenario
 
 AIRFLOW_S = 12.0  # from the command to the first task
 
-RESOLVE = Stage("resolve", "checking what was asked for", 1.0, 900.0)
-JUDGE = Stage("judge", "judging what was recorded, in Spark", 20.0, 3600.0, role="end")
+RESOLVE = Stage("resolve", "checking the request", 1.0, 900.0)
+JUDGE = Stage("judge", "judging the recording in Spark", 20.0, 3600.0, role="end")
 JUDGED_PER_S = 50_000.0  # 12 million records took 152 s on a busy machine of two cores, 1.26 million 65 s
 PUBLISH = Stage("publish", "writing the page", 5.0, role="end")
 
 
 def stages(scenario: Scenario) -> tuple[Stage, ...]:
-    """Every stage of a run, in order; ``resolve`` makes the run's folder, so that it leaves no events there."""
+    """Return a run's stages in order; ``resolve`` records no events, because it makes the run's folder."""
     judge = replace(JUDGE, expected_s=JUDGE.expected_s + expected_records(scenario) / JUDGED_PER_S)
     return (RESOLVE, *recording.stages(scenario), judge, PUBLISH)
 
 
 def expected_s(scenario: Scenario) -> float:
-    """Seconds that a whole run will take, judging and page included."""
+    """Return a whole run's expected seconds, with judging and page."""
     return AIRFLOW_S + sum(stage.expected_s for stage in stages(scenario))

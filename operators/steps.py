@@ -48,10 +48,10 @@ class PrepareRun(ConnectedOperator):
         self.scenario = scenario
 
     def execute(self, context: Context) -> str:
-        from clusters.run import experiment  # heavy: not while a DAG file is parsed
+        from clusters.run import experiment  # heavy for DAG parsing
 
         params = asked_params(context)
-        spark_connection(os.environ)  # refused before anything is recorded for it
+        spark_connection(os.environ)  # reject a wrong one before recording
         prepared = params.pop("run_dir", None)
         if prepared is None:
             run = experiment.prepare(self.scenario, runs=runs_folder(), **params)
@@ -59,7 +59,7 @@ class PrepareRun(ConnectedOperator):
             return str(run)
         folder = RunFolder(Path(prepared))
         if folder.is_sealed or not folder.work.is_dir():
-            raise BadInput(f"run_dir {prepared} is no prepared run folder; leave run_dir empty to have one made.")
+            raise BadInput(f"run_dir {prepared} is not a prepared run folder; leave run_dir empty for a new one.")
         return str(folder.path)
 
 
@@ -67,7 +67,6 @@ class RunStep(ConnectedOperator):
     """Perform one stage of an active run.
 
     :param run: the run folder
-    :param stage: what to perform
     """
 
     template_fields = ("run",)
@@ -78,25 +77,25 @@ class RunStep(ConnectedOperator):
         self.stage = stage
 
     def execute(self, context: Context) -> None:  # noqa: ARG002  # Airflow's signature
-        from clusters.run.recorder import perform  # heavy: not while a DAG file is parsed
+        from clusters.run.recorder import perform  # heavy for DAG parsing
 
         with logged(self.stage, RunFolder(Path(self.run)), self.log.info):
             perform(Path(self.run), self.stage)
 
     def on_kill(self) -> NoReturn:
-        # Airflow runs on after this; only an exception ends the call, and lets it be recorded.
-        raise HarnessError(f"Task {self.task_id} was told to stop before it was done.")
+        # Airflow continues after this; only an exception ends the call and is recorded.
+        raise HarnessError(f"Task {self.task_id} was stopped before it completed.")
 
 
 class StartCluster(RunStep):
     """Start the cluster; remove it if only a part starts, because no teardown follows a failed setup.
 
-    A second start is rejected. If this DAG run was cleared, the cluster that it started before is removed, because its
-    teardown will not follow; another DAG run's cluster stays.
+    A second start is rejected. If this DAG run was cleared, its first cluster is removed, because no teardown follows;
+    another DAG run's cluster stays.
     """
 
     def execute(self, context: Context) -> None:
-        from clusters.run import experiment, recorder  # heavy: not while a DAG file is parsed
+        from clusters.run import experiment, recorder  # heavy for DAG parsing
 
         run = Path(self.run)
         starter, this = RunFolder(run).work / "dag_run", context.get("run_id", "")
@@ -106,7 +105,7 @@ class StartCluster(RunStep):
             if starter.is_file() and starter.read_text() == this:
                 recorder.perform(run, TEAR_DOWN)
             raise
-        with suppress(OSError):  # a full disk is the start's to tell
+        with suppress(OSError):  # the start reports a full disk
             starter.write_text(this)
         try:
             super().execute(context)
@@ -116,8 +115,9 @@ class StartCluster(RunStep):
 
 
 class TearDown(RunStep):
-    """Remove everything of the run; fail if the run ended before its collection, for instance because somebody
-    marked it as failed: its other tasks are then skipped.
+    """Remove everything of the run; fail if it was not collected.
+
+    Marking a run as failed skips its other tasks.
     """
 
     def execute(self, context: Context) -> None:
@@ -125,25 +125,24 @@ class TearDown(RunStep):
         folder = RunFolder(Path(self.run))
         if not folder.is_sealed:
             raise HarnessError(
-                f"Run {folder.run_id} was ended before it was collected. Its cluster is gone; "
-                f"`make judge RUN={folder.path}` tells what its record holds."
+                f"Run {folder.run_id} ended before it was collected. Its cluster was removed; "
+                f"`make judge RUN={folder.path}` shows what was recorded."
             )
 
 
 class Reap(ConnectedOperator):
-    """Remove what expired runs left behind; return their run ids."""
+    """Remove leftovers of expired runs; return their run ids."""
 
     def execute(self, context: Context) -> list[str]:  # noqa: ARG002  # Airflow's signature
-        from clusters.run import experiment  # heavy: not while a DAG file is parsed
+        from clusters.run import experiment  # heavy for DAG parsing
 
         return experiment.reap()
 
 
 class Watcher(BaseOperator):
-    """Fail if any task of the DAG run failed, or if it ended before its last task: this state alone says how it
-    ended.
+    """Fail if any task failed, or if the DAG run ended before its last task.
 
-    A teardown, because only teardowns are not skipped when somebody marks a DAG run as failed.
+    Only teardowns run after a DAG run is marked as failed, so this is one.
 
     :param last: the id of the DAG's last productive task
     """
@@ -156,11 +155,11 @@ class Watcher(BaseOperator):
         run_id = context["run_id"]
         states = context["ti"].get_task_states(dag_id=context["dag"].dag_id, run_ids=[run_id])[run_id]
         if failed := sorted(name for name, state in states.items() if state == "failed"):
-            raise PlimsollError(f"Of this run failed: {', '.join(failed)}; the log of the first one says why.")
+            raise PlimsollError(f"Failed tasks: {', '.join(failed)}; the log of the first shows the reason.")
         if states.get(self.last) != "success":
-            raise PlimsollError(f"This run was ended before its task {self.last}, as by marking it as failed.")
+            raise PlimsollError(f"This run ended before its task {self.last}; it may have been marked as failed.")
 
 
 def watch(tasks: Sequence[Any], last: BaseOperator) -> None:
-    """Add a DAG's watcher behind these tasks; ``last`` is the last productive one."""
+    """Add a watcher after these tasks; ``last`` is the last productive one."""
     tasks >> Watcher(task_id="watcher", last=last.task_id).as_teardown(on_failure_fail_dagrun=True)

@@ -1,4 +1,4 @@
-"""Airflow's plugin: the pages of runs and campaigns inside Airflow's own, where they are served."""
+"""Show the pages of runs and campaigns within Airflow's."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from operators.airflow_home import PAGES
 
 
 def views(pages: str | None) -> list[dict[str, Any]]:
-    """An entry of Airflow's navigation; none where nobody serves the pages."""
+    """Return Airflow's navigation entry; none without a pages server."""
     if not pages:
         return []
     href = f"{pages.rstrip('/')}/site/index.html"
@@ -19,7 +19,7 @@ def views(pages: str | None) -> list[dict[str, Any]]:
 
 
 class PlimsollPages(AirflowPlugin):
-    """What was measured so far, under "Plimsoll" in the navigation."""
+    """Add "Plimsoll" to Airflow's navigation."""
 
     name = "plimsoll_pages"
     external_views = views(os.environ.get(PAGES))

@@ -18,8 +18,12 @@ from kafka.protocol.consumer import FetchRequest, FetchResponse, ListOffsetsRequ
 from kafka.protocol.metadata import MetadataRequest, MetadataResponse
 from kafka.protocol.producer import ProduceRequest, ProduceResponse
 
-from clusters.kafka import wire
-from clusters.kafka.wire import Connection, record_batch
+from clusters.kafka.connection import TIMEOUT, UNREACHABLE, Connection
+from clusters.kafka.fetching import consume, read_batches
+from clusters.kafka.offsets import list_offsets
+from clusters.kafka.probe import BEYOND_ANY_LOG, probe_all
+from clusters.kafka.producing import produce, record_batch
+from clusters.kafka.views import metadata
 from history.partition import TopicPartition
 from tests.bad_input.documents import RESULTS
 from tests.rows import Row, put, today
@@ -54,18 +58,18 @@ class Attempt(NamedTuple):
 
 
 def _produce(connection: Connection) -> Any:
-    (told,) = wire.produce(connection, *REPLICA, [[b"v"]], "all")
-    if told.error in (wire.TIMEOUT, wire.UNREACHABLE):
+    (told,) = produce(connection, *REPLICA, [[b"v"]], "all")
+    if told.error in (TIMEOUT, UNREACHABLE):
         raise OSError(told.error)
     return told
 
 
 QUESTIONS = {
-    "metadata": Question(lambda connection: wire.metadata(connection, ["orders"])),
-    "list offsets": Question(lambda connection: wire.list_offsets(connection, {REPLICA})),
-    "probe": Question(lambda connection: wire.probe(connection, *REPLICA, known_epoch=3)),
-    "consume": Question(lambda connection: wire.consume(connection, REPLICA, 0, 3)),
-    "read batches": Question(lambda connection: wire.read_batches(connection, REPLICA, 0)),
+    "metadata": Question(lambda connection: metadata(connection, ["orders"])),
+    "list offsets": Question(lambda connection: list_offsets(connection, {REPLICA})),
+    "probe": Question(lambda connection: probe_all(connection, [REPLICA])),
+    "consume": Question(lambda connection: consume(connection, REPLICA, 0, 3)),
+    "read batches": Question(lambda connection: read_batches(connection, REPLICA, 0)),
     "produce": Question(_produce),
 }
 
@@ -89,7 +93,7 @@ def _answer(frame: bytes) -> bytes:
 def _fetched(request: Any, version: int) -> Any:
     asked = request.topics[0].partitions[0]
     topic = FetchResponse.FetchableTopicResponse
-    beyond = asked.fetch_offset >= wire.BEYOND_ANY_LOG
+    beyond = asked.fetch_offset >= BEYOND_ANY_LOG
     part = topic.PartitionData(
         partition_index=0,
         error_code=0,

@@ -176,7 +176,7 @@ watermark from (offset=9, x) to (offset=5, x)
 
 
 def _batch(offset: int, value: bytes) -> bytes:
-    from clusters.kafka.wire import record_batch
+    from clusters.kafka.producing import record_batch
 
     data = bytearray(record_batch([value], 1000))
     struct.pack_into(">q", data, 0, offset)

@@ -8,6 +8,9 @@ from pathlib import Path
 import pytest
 
 from commands.main import main
+from history.exit_codes import FAIL
+from imports.formats import import_history
+from imports.run_folder import Settings
 
 EXAMPLES = Path(__file__).parents[2] / "docs" / "examples"
 OPERATIONS = str(EXAMPLES / "operations.jsonl")
@@ -56,33 +59,26 @@ def test_faults_go_by_the_names_of_steps(tmp_path: Path, capsys: pytest.CaptureF
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.slow  # tests/integration/test_ci_files.py has the first of them judged
-@pytest.mark.pipeline
-@pytest.mark.parametrize(
-    ("example", "origin", "verdict", "anomalies"),
-    [
-        ("operations.jsonl", "operations", "fail", {"lost_write": 1, "poll_skip": 1}),
-        ("verifiable.json", "verifiable", "pass", {}),
-        ("../../tests/imports/cases/zero_offset.jsonl", "ledger", "unknown", {"bad_ack_offset": 1}),
-    ],
-)
-def test_an_example_is_judged_to_the_end(
-    tmp_path: Path,
-    capfd: pytest.CaptureFixture[str],
-    *,
-    example: str,
-    origin: str,
-    verdict: str,
-    anomalies: dict[str, int],
-) -> None:
-    """An imported example is judged to the end: run and verdict are printed last, and the page has the lost record."""
-    given = ["import", str(EXAMPLES / example), "--format", origin, "--runs", str(tmp_path)]
+EXAMPLE_VERDICTS = {
+    ("operations.jsonl", "operations"): ("fail", {"lost_write": 1, "poll_skip": 1}),
+    ("verifiable.json", "verifiable"): ("pass", {}),
+    ("../../tests/imports/cases/zero_offset.jsonl", "ledger"): ("unknown", {"bad_ack_offset": 1}),
+}
 
-    assert main(given) == ["pass", "fail", "unknown"].index(verdict)
-    [run] = tmp_path.iterdir()
-    assert capfd.readouterr().out.splitlines()[-2:] == [f"run: {run}", f"verdict: {verdict}"]
-    judged = json.loads((run / "verdict" / "verdict.json").read_text())
-    assert (judged["verdict"], judged["anomalies"]) == (verdict, anomalies)
-    page = (run / "report" / "index.html").read_text()
-    assert f'data-verdict="{verdict}"' in page
-    assert ("value &#34;b&#34;" in page) == (verdict == "fail")
+
+@pytest.mark.slow  # tests/integration/test_ci_files.py has the first of them imported and judged by one command
+@pytest.mark.pipeline
+def test_examples_are_judged_to_the_end(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    """Imported examples are judged to the end: runs and verdicts are printed last, a page has the lost record."""
+    verdicts = [verdict for verdict, _ in EXAMPLE_VERDICTS.values()]
+    runs = [import_history([EXAMPLES / name], of, Settings(), tmp_path).path for name, of in EXAMPLE_VERDICTS]
+
+    assert main(["judge", *map(str, runs)]) == FAIL
+    printed = [(f"run: {run}", f"verdict: {verdict}") for run, verdict in zip(runs, verdicts, strict=True)]
+    assert capfd.readouterr().out.splitlines()[-6:] == [line for pair in printed for line in pair]
+    judged = [json.loads((run / "verdict" / "verdict.json").read_text()) for run in runs]
+    assert [(each["verdict"], each["anomalies"]) for each in judged] == [*EXAMPLE_VERDICTS.values()]
+    for run, verdict in zip(runs, verdicts, strict=True):
+        page = (run / "report" / "index.html").read_text()
+        assert f'data-verdict="{verdict}"' in page
+        assert ("value &#34;b&#34;" in page) == (verdict == "fail")

@@ -41,7 +41,7 @@ def test_a_campaign_that_is_planned_already_is_taken_up(folder: CampaignFolder) 
     params = context(campaign=str(folder.path))
 
     assert PlanCampaign(task_id="plan", kind="compare").execute(params) == str(folder.path)  # type: ignore[arg-type]  # a context's part
-    with pytest.raises(BadInput, match="no campaign of kind capacity"):
+    with pytest.raises(BadInput, match="not a campaign of kind capacity"):
         PlanCampaign(task_id="plan", kind="capacity").execute(params)
 
 
@@ -130,11 +130,11 @@ def test_a_failed_result_is_red_and_written_all_the_same(
 
 def test_without_a_plan_there_is_nothing_to_do() -> None:
     """Without a plan, later steps are skipped."""
-    with pytest.raises(AirflowSkipException, match="There is no plan"):
+    with pytest.raises(AirflowSkipException, match="no campaign was planned"):
         JudgeItems(task_id="judge", campaign=None).execute({})
 
 
 def test_a_step_that_is_told_to_stop_ends_its_call(folder: CampaignFolder) -> None:
     """``on_kill`` raises an error, so that the run is collected and torn down."""
-    with pytest.raises(HarnessError, match="judge was told to stop"):
+    with pytest.raises(HarnessError, match="judge was stopped"):
         JudgeItems(task_id="judge", campaign=str(folder.path)).on_kill()

@@ -53,7 +53,7 @@ def test_each_run_and_how_long_the_rest_takes(tmp_path: Path) -> None:
         "run 1 of 2: pair-1-a, steady on Kafka 3.9.0 … (all recorded in about 2.0 min)",
         "run 2 of 2: pair-1-b, steady on Kafka 3.9.1 … (all recorded in about 1 s)",
         "  waiting until this host's benchmark has ended",
-        "judging what was recorded, in Spark …",
+        "judging the recordings in Spark …",
         "  judged 1 of 2",
         "  judged 2 of 2",
         "writing the result and its page …",

@@ -312,7 +312,7 @@ def test_mail_needs_recipients(nightly_run: Path, mail_server: MailServer, monke
     """A mail connection without recipients is rejected with the place where they belong."""
     connect_mail(monkeypatch, mail_server)
 
-    with pytest.raises(BadInput, match="plimsoll_mail names no recipients; its extra takes"):
+    with pytest.raises(BadInput, match="plimsoll_mail has no recipients; set them in its extra"):
         tell("mail", nightly_run)
 
 
@@ -384,7 +384,7 @@ def test_no_refusal_shows_a_secret(
     """A rejected message leaves no secret in the exception, its causes, or the logs."""
     says = refusing(monkeypatch)
     end_as(nightly_run, "fail")
-    with pytest.raises(HarnessError, match="did not take the nightly run's summary") as refused:
+    with pytest.raises(HarnessError, match="did not accept the nightly run's summary") as refused:
         tell(receiver, nightly_run)
 
     written = capfd.readouterr()

@@ -49,7 +49,7 @@ def test_stages_and_events_become_lines(run: RunFolder) -> None:
         "[00:00]   healed: lag, broker-3\n",
         "[00:00]   healed, recovery not verified: kill, broker-1, it did not answer\n",
         "[00:00]   condition not met in time: wait, isr full: orders\n",
-        "[00:00] judging what was recorded, in Spark … (about 21 s)\n",
+        "[00:00] judging the recording in Spark … (about 21 s)\n",
         "[00:00]   judged 0 of 438 MB\n",
         "[00:00]   judged 73 of 438 MB, about 25 s to go\n",
     ]

@@ -51,7 +51,7 @@ def test_the_page_has_every_phase_and_step() -> None:
     """The description has the reason, each phase with its steps, and the expected result."""
     text = doc_of(load_scenario("follower_lag_then_leader_kill"))
 
-    assert text.startswith("An acknowledged record survives a lagging follower and a killed leader.\n")
+    assert text.startswith("An acknowledged record must survive a lagging follower and a killed leader.\n")
     assert "\n2. **follower lags**, about 21 s\n    - `lag: {node: follower of orders-0, records: 2000}`\n" in text
     assert [line for line in text.splitlines() if line.startswith("#")] == [
         *("## Phases", "## Expected result", "## How to read it")

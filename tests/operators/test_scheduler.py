@@ -5,6 +5,7 @@ from __future__ import annotations
 import ipaddress
 import json
 import os
+import secrets
 import signal
 import socket
 import subprocess
@@ -32,10 +33,16 @@ FAKE_WORLD = Path(__file__).parent / "fake_world"
 
 @dataclass(frozen=True)
 class Airflow:
-    """The REST interface of a running Airflow."""
+    """A running Airflow: its home, its ports, and the files of the fakes."""
 
-    url: str
+    home: Path
+    ports: service.Ports
     calls_file: Path
+    settings_file: Path
+
+    @property
+    def url(self) -> str:
+        return service.url_of(self.ports.airflow)
 
     @property
     def rest(self) -> Rest:
@@ -43,7 +50,7 @@ class Airflow:
 
     def trigger(self, dag_id: str) -> str:
         """Trigger a run, and once more if another task held SQLite's lock (docs/dev/traps.md)."""
-        runs, body = f"dags/{dag_id}/dagRuns", {"logical_date": None, "conf": {}}
+        runs, body = f"dags/{dag_id}/dagRuns", {"logical_date": None, "conf": {"kafka": "3.9.1"}}
         try:
             answer = self.rest.ask(runs, body)
         except HTTPError as error:
@@ -52,8 +59,10 @@ class Airflow:
             answer = self.rest.ask(runs, body)
         return str(answer["dag_run_id"])
 
-    def run_dag(self, dag_id: str) -> tuple[str, dict[str, str], list[str]]:
+    def run_dag(self, dag_id: str, **fakes: str) -> tuple[str, dict[str, str], list[str]]:
         """Trigger a DAG and wait; return the run's state, the tasks' states and the calls."""
+        self.settings_file.write_text(json.dumps({"FAKE_RUN": f"run-{secrets.token_hex(4)}", **fakes}))
+        self.calls_file.write_text("")
         runs = f"dags/{dag_id}/dagRuns"
         run_id = self.trigger(dag_id)
         state = "queued"
@@ -67,17 +76,25 @@ class Airflow:
         return state, {task["task_id"]: task["state"] for task in tasks}, calls
 
 
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """The folder of an Airflow, which is stopped at the end."""
+    folder = tmp_path_factory.mktemp("airflow")
+    (folder / "settings").write_text("{}")
+    yield folder
+    service.down(folder / "home")
+
+
 @pytest.fixture
-def airflow(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> Iterator[Airflow]:
-    """Airflow on a free port with a new home, stopped afterwards."""
-    port = free_port()
+def airflow(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Airflow:
+    """Airflow with metrics on free ports, started unless it is up since an earlier test."""
+    calls, settings = folder / "calls", folder / "settings"
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(FAKE_WORLD), str(REPOSITORY)]))
-    monkeypatch.setenv("FAKE_CALLS", str(tmp_path / "calls"))
-    monkeypatch.setenv("PLIMSOLL_RUNS", str(tmp_path / "runs"))
-    for name, value in getattr(request, "param", {}).items():
-        monkeypatch.setenv(name, value)
-    yield Airflow(service.url_of(service.up(port, tmp_path / "home").airflow), tmp_path / "calls")
-    service.down(tmp_path / "home")
+    monkeypatch.setenv("FAKE_CALLS", str(calls))
+    monkeypatch.setenv("FAKE_SETTINGS", str(settings))
+    monkeypatch.setenv("PLIMSOLL_RUNS", str(folder / "runs"))
+    ports = service.up(free_port(), folder / "home", metrics_port=free_port())
+    return Airflow(folder / "home", ports, calls, settings)
 
 
 @pytest.mark.slow
@@ -91,10 +108,9 @@ def test_a_scheduler_runs_the_tasks_in_the_same_order(airflow: Airflow) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("airflow", [{"FAKE_BREAK": "run_phase", "FAKE_JUDGE": "2"}], indirect=True)
 def test_a_scheduler_gives_a_broken_run_the_same_colours(airflow: Airflow) -> None:
     """If a phase fails under a scheduler, the rest is skipped, the final tasks succeed, and the run fails."""
-    state, tasks, calls = airflow.run_dag("steady")
+    state, tasks, calls = airflow.run_dag("steady", FAKE_BREAK="run_phase", FAKE_JUDGE="2")
 
     assert calls[-5:] == [*ALWAYS, *AFTERWARDS]
     assert state == "failed"
@@ -124,30 +140,42 @@ def session_members(session: int) -> set[int]:
 
 
 @pytest.mark.slow
-def test_down_ends_every_process(airflow: Airflow, tmp_path: Path) -> None:
-    """``down`` ends every process of the session; a second ``down`` has nothing to do."""
-    home = tmp_path / "home"
-    session = json.loads((home / "up.json").read_text())["session"]
+def test_airflow_and_the_pages_listen_on_the_loopback_alone(airflow: Airflow) -> None:
+    """All processes of Airflow and the pages listen on the loopback only."""
+    port, metrics_port = airflow.ports
+    open_sockets = [each for process in service._processes(airflow.home) for each in process.net_connections("inet")]
+    listening = {each.laddr for each in open_sockets if each.status == psutil.CONN_LISTEN}
 
-    assert {process.pid for process in service._processes(home)} == session_members(session) != set()
-    assert service.url_of(service.up(free_port(), home).airflow) == airflow.url  # it is up already, where it was
-    assert service.down(home)
-    assert session_members(session) == set()
-    assert not service.down(home)
+    assert {(service.ADDRESS, each) for each in (port, port + 1, metrics_port)} <= listening
+    hosts = {address.ip.removeprefix("::ffff:") for address in listening}
+    assert [host for host in hosts if not ipaddress.ip_address(host).is_loopback] == []
+
+
+def metrics_address(airflow: Airflow) -> str:
+    """Return the address of the metrics."""
+    assert airflow.ports.metrics is not None
+    return metrics_endpoint.url_of(airflow.ports.metrics)
 
 
 @pytest.mark.slow
-def test_airflow_and_the_pages_listen_on_the_loopback_alone(airflow: Airflow, tmp_path: Path) -> None:
-    """All processes of Airflow and the pages listen on the loopback only."""
-    port = int(airflow.url.rpartition(":")[2])
-    open_sockets = [
-        each for process in service._processes(tmp_path / "home") for each in process.net_connections("inet")
-    ]
-    listening = {each.laddr for each in open_sockets if each.status == psutil.CONN_LISTEN}
+def test_metrics_are_served_beside_airflow(airflow: Airflow) -> None:
+    """``up`` serves metrics if requested."""
+    with urllib.request.urlopen(metrics_address(airflow), timeout=10) as answer:
+        assert b"# TYPE plimsoll_replica_lag_records gauge" in answer.read()
 
-    assert {(service.ADDRESS, port), (service.ADDRESS, port + 1)} <= listening
-    hosts = {address.ip.removeprefix("::ffff:") for address in listening}
-    assert [host for host in hosts if not ipaddress.ip_address(host).is_loopback] == []
+
+@pytest.mark.slow
+def test_down_ends_every_process(airflow: Airflow) -> None:
+    """``down`` ends every process of the session, the metrics' too; a second ``down`` has nothing to do."""
+    session = json.loads((airflow.home / "up.json").read_text())["session"]
+
+    assert {process.pid for process in service._processes(airflow.home)} == session_members(session) != set()
+    assert service.up(free_port(), airflow.home) == airflow.ports  # it is up already, where it was
+    assert service.down(airflow.home)
+    assert session_members(session) == set()
+    assert not service.down(airflow.home)
+    with pytest.raises(OSError, match="refused"):
+        urllib.request.urlopen(metrics_address(airflow), timeout=10)
 
 
 def test_what_ends_is_started_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -181,18 +209,3 @@ def test_the_metrics_have_a_port_of_their_own(tmp_path: Path, neighbour: int) ->
         service.up(port, tmp_path / "home", metrics_port=port + neighbour)
 
     assert not (tmp_path / "home").exists()
-
-
-@pytest.mark.slow
-def test_metrics_are_served_beside_airflow(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """``up`` serves metrics if requested, and ``down`` ends them."""
-    monkeypatch.setenv("PLIMSOLL_RUNS", str(tmp_path / "runs"))
-    port, metrics_port = free_port(), free_port()
-    try:
-        assert service.up(port, tmp_path / "home", metrics_port=metrics_port).metrics == metrics_port
-        with urllib.request.urlopen(metrics_endpoint.url_of(metrics_port), timeout=10) as answer:
-            assert b"# TYPE plimsoll_replica_lag_records gauge" in answer.read()
-    finally:
-        service.down(tmp_path / "home")
-    with pytest.raises(OSError, match="refused"):
-        urllib.request.urlopen(metrics_endpoint.url_of(metrics_port), timeout=10)

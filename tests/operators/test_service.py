@@ -93,7 +93,7 @@ def test_without_a_note_down_ends_what_up_started(noted: str | None, children: E
     shell = begun(children, tmp_path)
     wait_until(lambda: len(with_variable("AIRFLOW_HOME", str(tmp_path))) == 3, limit_s=10, what="them to begin")
 
-    with pytest.raises(HarnessError, match=f"runs in {tmp_path}; end it by plimsoll down"):
+    with pytest.raises(HarnessError, match=f"run in {tmp_path}; end them by plimsoll down"):
         service.up(1, tmp_path)
     assert service.down(tmp_path)
     assert (airflow.wait(10), node.poll(), shell.poll()) == (-15, None, None)
@@ -126,7 +126,7 @@ def test_a_component_that_ends_whenever_it_is_started_is_told_at_once(played: Pa
     (played / "log").write_text("\n".join(["no database", *ended * 2]))
     assert service._may_come_up(played / "log")
 
-    with pytest.raises(HarnessError, match=r"(?s)a part of it ends whenever .* ends:\n.*no database"):
+    with pytest.raises(HarnessError, match=r"(?s)a component ends repeatedly.* log .*:\n.*no database"):
         service.up(1, played)
     assert with_variable("AIRFLOW_HOME", str(played)) == []
     assert not (played / "up.json").exists()

@@ -95,7 +95,7 @@ def test_resolve_refuses_a_folder_that_nobody_prepared(tmp_path: Path) -> None:
     """``resolve`` rejects a folder that is no prepared run, with the alternative."""
     resolve = PrepareRun(task_id="resolve", scenario="steady")
 
-    with pytest.raises(BadInput, match="is no prepared run folder; leave run_dir empty"):
+    with pytest.raises(BadInput, match="is not a prepared run folder; leave run_dir empty"):
         resolve.execute(context(run_dir=str(tmp_path)))
 
 
@@ -108,7 +108,7 @@ def test_a_step_performs_its_stage(run: Path, calls: list[str]) -> None:
 
 def test_a_step_that_is_told_to_stop_stops(run: Path) -> None:
     """``on_kill`` raises an error, since Airflow would let the call continue."""
-    with pytest.raises(HarnessError, match="phase_2_lags was told to stop"):
+    with pytest.raises(HarnessError, match="phase_2_lags was stopped"):
         phase(run).on_kill()
 
 
@@ -164,7 +164,7 @@ def test_a_run_that_was_ended_before_it_was_collected_is_red_and_gone(run: Path,
     """The teardown of a run that ended before it was collected fails with a hint; of a collected run it succeeds."""
     tear_down = TearDown(task_id="tear_down", run=str(run), stage=TEAR_DOWN)
 
-    with pytest.raises(HarnessError, match=r"a-run was ended before it was collected\. .* `make judge RUN=.*/a-run`"):
+    with pytest.raises(HarnessError, match=r"a-run ended before it was collected\. .* `make judge RUN=.*/a-run`"):
         tear_down.execute({})
     RunFolder(run).seal()
     tear_down.execute({})
@@ -183,10 +183,10 @@ def test_the_reaper_spares_live_runs(monkeypatch: pytest.MonkeyPatch) -> None:
     [
         ({"phase_1": "success", "publish": "success", "watcher": "running"}, ""),
         ({"items_follow_up": "skipped", "publish": "success"}, ""),
-        ({"phase_1": "failed", "drain": "upstream_failed", "judge": "failed"}, "Of this run failed: judge, phase_1; "),
-        ({"tear_down": "failed", "publish": "skipped"}, "Of this run failed: tear_down; "),
-        ({"resolve": "success", "tear_down": "skipped", "publish": "skipped"}, "was ended before its task publish, "),
-        ({"resolve": "success"}, "was ended before its task publish, "),
+        ({"phase_1": "failed", "drain": "upstream_failed", "judge": "failed"}, "Failed tasks: judge, phase_1; "),
+        ({"tear_down": "failed", "publish": "skipped"}, "Failed tasks: tear_down; "),
+        ({"resolve": "success", "tear_down": "skipped", "publish": "skipped"}, "ended before its task publish; "),
+        ({"resolve": "success"}, "ended before its task publish; "),
     ],
 )
 def test_the_watcher_is_red_when_a_task_is(states: dict[str, str], said: str) -> None:

@@ -1,7 +1,8 @@
 """Replaces Kafka, Spark and the page in other processes: Python imports this file at its start.
 
 Each call is a line of the file ``FAKE_CALLS``. ``FAKE_BREAK`` names a call that raises, ``FAKE_HANG`` one that waits
-until it is interrupted, ``FAKE_JUDGE`` is the judge's exit code.
+until it is interrupted, ``FAKE_JUDGE`` is the judge's exit code. The JSON file
+``FAKE_SETTINGS`` overrides them for an Airflow that several tests share.
 """
 
 import contextlib
@@ -18,13 +19,19 @@ CALLS = (
 )
 
 
+def setting(name, default=None):
+    """Return a setting of the fakes: from the file if there is one, else from the environment."""
+    file = Path(os.environ.get("FAKE_SETTINGS", os.devnull))
+    return {**os.environ, **json.loads(file.read_text() or "{}")}.get(name, default)
+
+
 def note(name, *arguments):
     """Record a call; raise or hang if the environment requests it."""
     with Path(os.environ["FAKE_CALLS"]).open("a") as calls:
         calls.write(" ".join([name, *map(str, arguments)]) + "\n")
-    if name == os.environ.get("FAKE_HANG"):
+    if name == setting("FAKE_HANG"):
         threading.Event().wait()
-    if name == os.environ.get("FAKE_BREAK"):
+    if name == setting("FAKE_BREAK"):
         raise RuntimeError(f"{name} broke as asked")
 
 
@@ -35,7 +42,7 @@ def call(name):
 
 def prepare(scenario, *, kafka, runtime="auto", rate, seed, runs, subnet=None, lease="time"):
     """Make an empty run folder."""
-    run = Path(runs) / os.environ.get("FAKE_RUN", f"run-of-{scenario}")
+    run = Path(runs) / setting("FAKE_RUN", f"run-of-{scenario}")
     (run / "work").mkdir(parents=True)
     note("prepare", kafka)
     return run
@@ -52,7 +59,7 @@ def collect(run):
 def judge(runs):
     """Write the requested verdict."""
     note("judge")
-    code = int(os.environ.get("FAKE_JUDGE", "0"))
+    code = int(setting("FAKE_JUDGE", "0"))
     (runs[0] / "verdict").mkdir()
     (runs[0] / "verdict" / "verdict.json").write_text(json.dumps({"verdict": ["pass", "fail", "unknown"][code]}))
     return code
