@@ -1,0 +1,1 @@
+"""Clusters that Plimsoll did not start."""

@@ -1,0 +1,85 @@
+"""Read client settings in Java's spelling, as in client.properties."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+from history.errors import BadInput
+
+_ENTRY = re.compile(r"((?:\\.|[^\s:=\\])+)\s*[:=]?\s*(.*)", re.DOTALL)
+_ESCAPE = re.compile(r"\\(u[0-9a-fA-F]{4}|.)", re.DOTALL)
+_NAMED = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
+_REFERENCE = re.compile(r"\$\{(\w+):(?:([^:}]*):)?([^:}]*)\}")
+
+
+def read_properties(path: Path) -> dict[str, str]:
+    """Return a properties file's settings, with references to secrets resolved.
+
+    ``${file:<path>:<key>}``, ``${directory:<path>:<file>}`` and ``${env::<variable>}`` are those of Kafka's config
+    providers (KIP-421, KIP-614, KIP-887); relative paths start at the file's folder.
+
+    Raises:
+        BadInput: the file, or what a reference names, cannot be read.
+    """
+    settings = parse_properties(_text(path))
+    return {name: _REFERENCE.sub(lambda found: _resolved(found, path), text) for name, text in settings.items()}
+
+
+def parse_properties(text: str) -> dict[str, str]:
+    """Return the entries of a text in the format of ``java.util.Properties``; the last of equal keys counts."""
+    entries = (_ENTRY.fullmatch(line) for line in _logical_lines(text))
+    return {_unescaped(found[1]): _unescaped(found[2]) for found in entries if found}
+
+
+def _text(path: Path) -> str:
+    try:
+        return path.read_text()
+    except (OSError, UnicodeDecodeError) as error:
+        raise BadInput(f"{path} cannot be read: {getattr(error, 'strerror', None) or 'it is not UTF-8'}.") from None
+
+
+def _logical_lines(text: str) -> Iterator[str]:
+    joined = ""
+    for line in text.splitlines():
+        stripped = line.lstrip()
+        if not joined and stripped[:1] in ("", "#", "!"):
+            continue
+        joined += stripped
+        if _continues(joined):
+            joined = joined[:-1]
+        else:
+            yield joined
+            joined = ""
+    if joined:
+        yield joined
+
+
+def _continues(line: str) -> bool:
+    return (len(line) - len(line.rstrip("\\"))) % 2 == 1
+
+
+def _unescaped(text: str) -> str:
+    return _ESCAPE.sub(
+        lambda found: chr(int(found[1][1:], 16)) if len(found[1]) == 5 else _NAMED.get(found[1], found[1]), text
+    )
+
+
+def _resolved(reference: re.Match[str], source: Path) -> str:
+    provider, place, key = reference[1], reference[2] or "", reference[3]
+    path = source.parent / place
+    if provider == "env":
+        found: Mapping[str, str] = os.environ
+    elif provider == "directory":
+        return _text(path / key)
+    elif provider == "file":
+        found = parse_properties(_text(path))
+    else:
+        raise BadInput(
+            f"{source}: {reference[0]} names the provider {provider}; file, directory and env are supported."
+        )
+    if key not in found:
+        raise BadInput(f"{source}: {reference[0]} names {key}, which does not exist.")
+    return found[key]

@@ -1,0 +1,279 @@
+"""A cluster that the product did not start: Kafka's main class with its own server.properties, on the loopback."""
+
+from __future__ import annotations
+
+import signal
+import socket
+import subprocess
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+
+from kafka.admin import ACL, ACLOperation, ACLPermissionType, KafkaAdminClient, NewTopic, ResourcePattern, ResourceType
+
+from clusters.kafka.client_access import ClientAccess
+from clusters.kafka.connection import Connection
+from clusters.kafka.jars import kafka_jars
+from clusters.kafka.views import metadata
+from clusters.waiting import wait_until
+from history.java import java_of
+
+CLUSTER_ID = "MkU3OEVBNTcwNTJENDM2Qg"
+HEAP = ("-Xmx320m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Dorg.slf4j.simpleLogger.defaultLogLevel=info")
+START_LIMIT_S = 120.0
+USERS = 'user_admin="admin-secret" user_ann="ann-secret"'
+PLAIN = "org.apache.kafka.common.security.plain.PlainLoginModule"
+SCRAM = "org.apache.kafka.common.security.scram.ScramLoginModule"
+
+
+def free_port() -> int:
+    """Return a port of the loopback that was free a moment ago."""
+    with socket.socket() as sock:
+        sock.bind(("127.0.0.1", 0))
+        return int(sock.getsockname()[1])
+
+
+@dataclass
+class OwnCluster:
+    """Brokers 1 to n as processes; with ZooKeeper for 2.8, else in KRaft with combined roles.
+
+    ``security``: "" for plaintext, "plain" or "scram" for SASL_PLAINTEXT with users admin and ann and an authorizer.
+    ``extra`` is added to each server.properties.
+    """
+
+    folder: Path
+    version: str
+    brokers: int = 3
+    security: str = ""
+    racks: bool = False
+    extra: Mapping[str, str] = field(default_factory=dict)
+    ports: dict[int, int] = field(default_factory=dict)
+    processes: dict[int, subprocess.Popen[bytes]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.ports = {number: free_port() for number in range(1, self.brokers + 1)}
+        self._metadata_ports = {number: free_port() for number in range(self.brokers + 1)}  # 0: ZooKeeper's
+        self.jars = kafka_jars(self.version)
+        self.zookeeper: subprocess.Popen[bytes] | None = None
+
+    @property
+    def with_zookeeper(self) -> bool:
+        return self.version.startswith("2.")
+
+    @property
+    def bootstrap(self) -> list[str]:
+        return [f"localhost:{port}" for port in self.ports.values()]
+
+    def file(self, client: Mapping[str, str] | None = None, **more: object) -> Path:
+        """Write a cluster file, and a client.properties if there are settings; return its path."""
+        lines = [] if "bootstrap" in more else [f"bootstrap: [{', '.join(self.bootstrap)}]"]
+        if client:
+            (self.folder / "client.properties").write_text("".join(f"{k}={v}\n" for k, v in client.items()))
+            lines.append("client: client.properties")
+        lines += [f"{name}: {value}" for name, value in more.items()]
+        path = self.folder / "mine.yaml"
+        path.write_text("\n".join(lines) + "\n")
+        return path
+
+    def login(self, user: str = "ann", password: str | None = None) -> dict[str, str]:
+        """Return a user's client settings."""
+        module = SCRAM if self.security == "scram" else PLAIN
+        return {
+            "security.protocol": "SASL_PLAINTEXT",
+            "sasl.mechanism": self._mechanism,
+            "sasl.jaas.config": f'{module} required username="{user}" password="{password or f"{user}-secret"}";',
+        }
+
+    # --- processes -----------------------------------------------------------------------------
+
+    def start(self) -> None:
+        """Start everything, and wait until each broker answers."""
+        if self.with_zookeeper:
+            self.zookeeper = self._java(
+                self._zookeeper_file(), "org.apache.zookeeper.server.quorum.QuorumPeerMain", "zookeeper"
+            )
+            wait_until(lambda: _is_open(self._metadata_ports[0]), limit_s=START_LIMIT_S, what="ZooKeeper")
+        for number in self.ports:
+            self._format(number)
+        if self.security == "scram" and self.with_zookeeper:
+            self._add_scram_users()
+        for number in self.ports:
+            self.start_broker(number)
+        self.wait_for_all()
+
+    def start_broker(self, number: int) -> None:
+        self.processes[number] = self._java(self._server_file(number), "kafka.Kafka", f"broker-{number}")
+
+    def wait_for_all(self) -> None:
+        """Wait until every broker knows all brokers."""
+
+        def all_known(port: int) -> bool:
+            with Connection("localhost", port, 5.0, access=access) as connection:
+                return len(metadata(connection, []).brokers) == self.brokers
+
+        properties = self.folder / "admin.properties"
+        settings = self.login("admin") if self.security else {}
+        properties.write_text("".join(f"{name}={value}\n" for name, value in settings.items()))
+        access = ClientAccess(properties)
+        for number, port in self.ports.items():
+            wait_until(partial(all_known, port), limit_s=START_LIMIT_S, what=f"broker {number}", ignoring=(OSError,))
+
+    def send(self, number: int, sent: signal.Signals) -> None:
+        self.processes[number].send_signal(sent)
+
+    def kill(self, number: int) -> None:
+        self.send(number, signal.SIGKILL)
+        self.processes[number].wait()
+
+    def stop(self) -> None:
+        for process in [*self.processes.values(), *([self.zookeeper] if self.zookeeper else [])]:
+            process.kill()
+            process.wait()
+
+    def tool(self, main: str, *arguments: str) -> str:
+        """Run one of Kafka's tools as admin, and return what it printed."""
+        command = [str(java_of().home / "bin" / "java"), *HEAP, "-cp", f"{self.jars}/*", main, *arguments]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=START_LIMIT_S, check=False)
+        assert done.returncode == 0, done.stdout + done.stderr
+        return done.stdout
+
+    def create_topic(self, name: str, partitions: int = 1, factor: int | None = None, **config: str) -> None:
+        """Create a topic, and wait for its leaders; settings have underscores for dots."""
+        settings = {key.replace("_", "."): value for key, value in config.items()}
+        topic = NewTopic(name, partitions, factor or self.brokers, topic_configs=settings)
+        with self.admin() as admin:
+            admin.create_topics([topic])
+
+    def allow(self, user: str, operation: ACLOperation, topic: str) -> None:
+        """Grant a right on a topic."""
+        pattern = ResourcePattern(ResourceType.TOPIC, topic)
+        with self.admin() as admin:
+            admin.create_acls([ACL(f"User:{user}", "*", operation, ACLPermissionType.ALLOW, pattern)])
+
+    @contextmanager
+    def admin(self) -> Iterator[KafkaAdminClient]:
+        """Return a client of the super user."""
+        login = {
+            "security_protocol": "SASL_PLAINTEXT",
+            "sasl_mechanism": self._mechanism,
+            "sasl_plain_username": "admin",
+            "sasl_plain_password": "admin-secret",
+        }
+        client = KafkaAdminClient(bootstrap_servers=self.bootstrap, **(login if self.security else {}))
+        try:
+            yield client
+        finally:
+            client.close()
+
+    # --- files ---------------------------------------------------------------------------------
+
+    @property
+    def _mechanism(self) -> str:
+        return "SCRAM-SHA-512" if self.security == "scram" else "PLAIN"
+
+    def _java(self, file: Path, main: str, name: str) -> subprocess.Popen[bytes]:
+        with (self.folder / f"{name}.log").open("ab") as log:
+            command = [str(java_of().home / "bin" / "java"), *HEAP, "-cp", f"{self.jars}/*", main, str(file)]
+            return subprocess.Popen(command, stdout=log, stderr=log)
+
+    def _zookeeper_file(self) -> Path:
+        path = self.folder / "zookeeper.properties"
+        path.write_text(
+            f"dataDir={self.folder}/zookeeper\nclientPort={self._metadata_ports[0]}\nclientPortAddress=127.0.0.1\n"
+            "admin.enableServer=false\n"
+        )
+        return path
+
+    def _server_file(self, number: int) -> Path:
+        path = self.folder / f"server-{number}.properties"
+        path.write_text("".join(f"{name}={value}\n" for name, value in self._settings(number).items()))
+        return path
+
+    def _settings(self, number: int) -> dict[str, str]:
+        protocol = "SASL_PLAINTEXT" if self.security else "PLAINTEXT"
+        settings = {
+            "listeners": f"CLIENTS://127.0.0.1:{self.ports[number]}",
+            "advertised.listeners": f"CLIENTS://localhost:{self.ports[number]}",
+            "inter.broker.listener.name": "CLIENTS",
+            "listener.security.protocol.map": f"CLIENTS:{protocol},CONTROLLER:PLAINTEXT",
+            "log.dirs": str(self.folder / f"data-{number}"),
+            "offsets.topic.replication.factor": str(self.brokers),
+            "offsets.topic.num.partitions": "1",
+            "auto.create.topics.enable": "false",
+        }
+        if self.racks:
+            settings["broker.rack"] = f"rack-{number}"
+        settings |= self._zookeeper_settings(number) if self.with_zookeeper else self._kraft_settings(number)
+        return settings | self._security() | self.extra
+
+    def _zookeeper_settings(self, number: int) -> dict[str, str]:
+        return {"broker.id": str(number), "zookeeper.connect": f"127.0.0.1:{self._metadata_ports[0]}"}
+
+    def _kraft_settings(self, number: int) -> dict[str, str]:
+        settings = {
+            "node.id": str(number),
+            "process.roles": "broker,controller",
+            "controller.listener.names": "CONTROLLER",
+            "controller.quorum.voters": ",".join(
+                f"{each}@127.0.0.1:{self._metadata_ports[each]}" for each in self.ports
+            ),
+        }
+        return settings | {
+            "listeners": f"CLIENTS://127.0.0.1:{self.ports[number]},CONTROLLER://127.0.0.1:{self._metadata_ports[number]}"
+        }
+
+    def _security(self) -> dict[str, str]:
+        if not self.security:
+            return {}
+        users = USERS if self.security == "plain" else ""
+        module = SCRAM if self.security == "scram" else PLAIN
+        jaas = f'{module} required username="admin" password="admin-secret" {users};'
+        authorizer = (
+            "kafka.security.authorizer.AclAuthorizer"
+            if self.with_zookeeper
+            else "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
+        )
+        return {
+            "sasl.enabled.mechanisms": self._mechanism,
+            "sasl.mechanism.inter.broker.protocol": self._mechanism,
+            f"listener.name.clients.{self._mechanism.lower()}.sasl.jaas.config": jaas,
+            "authorizer.class.name": authorizer,
+            "super.users": "User:admin;User:ANONYMOUS",
+        }
+
+    def _format(self, number: int) -> None:
+        if self.with_zookeeper:
+            return
+        scram = []
+        if self.security == "scram":
+            for user in ("admin", "ann"):
+                scram += ["--add-scram", f"SCRAM-SHA-512=[name={user},password={user}-secret]"]
+        self.tool("kafka.tools.StorageTool", "format", "-t", CLUSTER_ID, "-c", str(self._server_file(number)), *scram)
+
+    def _add_scram_users(self) -> None:
+        for user in ("admin", "ann"):
+            self.tool(
+                "kafka.admin.ConfigCommand",
+                *("--zookeeper", f"127.0.0.1:{self._metadata_ports[0]}", "--alter", "--entity-type", "users"),
+                *("--entity-name", user, "--add-config", f"SCRAM-SHA-512=[password={user}-secret]"),
+            )
+
+
+def _is_open(port: int) -> bool:
+    try:
+        socket.create_connection(("127.0.0.1", port), timeout=1).close()
+    except OSError:
+        return False
+    return True
+
+
+@contextmanager
+def own_cluster(folder: Path, version: str, **settings: object) -> Iterator[OwnCluster]:
+    """Start a cluster, and stop it at the end."""
+    with ExitStack() as ending:
+        cluster = OwnCluster(folder, version, **settings)  # type: ignore[arg-type]  # passed on as they are
+        ending.callback(cluster.stop)
+        cluster.start()
+        yield cluster
