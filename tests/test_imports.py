@@ -39,9 +39,12 @@ MAY_IMPORT = {
 # Second implementations to compare with the judge, which must not share its mistakes.
 INDEPENDENT = {
     "tests/judge/recount.py": {"pyarrow"},
-    "tests/model/replicated_log.py": set(),
+    "tests/model/parts.py": set(),
     "tests/model/consumer_group.py": set(),
-    **{f"tests/model/{name}.py": {"tests"} for name in ("cluster", "damages", "plans", "truth")},
+    **{
+        f"tests/model/{name}.py": {"tests"}
+        for name in ("clients", "cluster", "damages", "plans", "replicated_log", "truth")
+    },
 }
 NEVER = {
     "history": {"airflow", "pyspark", "great_expectations", "docker", "kafka", "confluent_kafka"},
@@ -63,7 +66,7 @@ NEVER = {
 
 # Subfolders from the lowest: each imports only those before it. Modules outside them are for all, or above all.
 ROOMS = {
-    "clusters": ("scenario", "runtimes", "kafka", "live", "clients", "faults", "run"),
+    "clusters": ("scenario", "runtimes", "kafka", "live", "clients", "faults", "run", "attached"),
     "judge": ("checks", "measures", "verdict"),
 }
 EVERY_ROOM = [(folder, room) for folder, rooms in ROOMS.items() for room in rooms]

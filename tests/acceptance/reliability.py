@@ -7,7 +7,6 @@ tries. Runs are recorded two at a time with the DAG's calls, then judged in one 
 from __future__ import annotations
 
 import json
-import re
 import shutil
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
@@ -153,9 +152,8 @@ def counted(run: Path) -> Row:
 
 def known_bugs(verdict: dict[str, Any]) -> list[str]:
     """Return the known bugs that explain all violated invariants, else none."""
-    broken = [found["reason"] for found in verdict["invariants"].values() if found["violations"]]
-    issues = [re.search(r"This is ([A-Z]+-\w+)", reason) for reason in broken]
-    return sorted({issue[1] for issue in issues if issue}) if all(issues) else []
+    issues = {found["known_bug"] for found in verdict["invariants"].values() if found["violations"]}
+    return sorted(issues) if all(issues) else []
 
 
 def lower_bound(shown: int, tries: int) -> float:

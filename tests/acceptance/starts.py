@@ -20,7 +20,7 @@ from typing import Any
 
 import psutil
 
-from clusters.run.host_lock import beside_others
+from clusters.run.host_lock import shared_host
 from history.events import read_events
 from history.folder import RunFolder
 from tests.acceptance.experiment import of_cases
@@ -224,7 +224,7 @@ def wrong_with_kept(runs: Sequence[Mapping[str, Any]]) -> list[str]:
 def tried(start: Start) -> Row | None:
     """Return a start's row, or None if its namespaces could not be made."""
     try:
-        with beside_others():
+        with shared_host():
             found = attempt(start)
     except RuntimeError as error:
         print(error, flush=True)

@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import ast
 import re
 from collections.abc import Callable, Iterator, Mapping
 from functools import cache
@@ -14,12 +13,11 @@ from pathlib import Path
 import yaml
 
 from tests.docs.habits import habits_in
-from tests.docs.texts import ROOT, docs_of_code, files, part, text_of, words
+from tests.docs.texts import ROOT, docs_of_code, files, part, read_code, text_of, words
 from tests.docs.writers import registry
 
 GENERATED = {f"docs/{name}" for name in (*registry.names(), "client-matrix.md", "shipped-scenarios.md")}
 UNCOUNTED = {"CHANGELOG.md"}  # grows with each release
-FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 PAGE, FILE, FUNCTION, CLASS = PARTS = (
     *("words of a page", "lines of a file", "lines of a function"),
     "public methods and properties of a class",
@@ -91,15 +89,9 @@ def _sizes() -> Iterator[tuple[str, str, int]]:
     for path in files(".py"):
         name, source = str(path.relative_to(ROOT)), path.read_text()
         yield FILE, name, source.count("\n")
-        for node in ast.walk(ast.parse(source)):
-            if isinstance(node, FUNCTIONS) and node.end_lineno:
-                yield FUNCTION, f"{name}:{node.name}", node.end_lineno - node.lineno + 1
-            elif isinstance(node, ast.ClassDef):
-                yield CLASS, f"{name}:{node.name}", sum(map(_is_public_function, node.body))
-
-
-def _is_public_function(node: ast.stmt) -> bool:
-    return isinstance(node, FUNCTIONS) and not node.name.startswith("_")
+        for each in read_code(source).definitions:
+            kind, size = (FUNCTION, each.lines) if each.public is None else (CLASS, each.public)
+            yield kind, f"{name}:{each.name}", size
 
 
 def budgets(contributing: str) -> dict[str, float]:

@@ -37,11 +37,10 @@ def write(folder: Path, version: str, first: int) -> None:
         archive.add(folder, [row(first + number, version, number + 1.0)])
 
 
-@pytest.fixture
-def written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """An archive that two processes wrote, in the working directory."""
-    monkeypatch.chdir(tmp_path)
-    folder = tmp_path / "archive"
+@pytest.fixture(scope="module")
+def archived(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """An archive that two processes wrote."""
+    folder = tmp_path_factory.mktemp("archived") / "archive"
     with ProcessPoolExecutor(2) as pool:
         wrote = [pool.submit(write, folder, version, first) for version, first in (("3.9.0", 0), ("3.9.1", 100))]
         while not all(each.done() for each in wrote):
@@ -49,6 +48,13 @@ def written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         for each in wrote:
             each.result()
     return folder
+
+
+@pytest.fixture
+def written(archived: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The archive in the working directory."""
+    monkeypatch.chdir(archived.parent)
+    return archived
 
 
 def test_two_processes_write_to_one_archive(written: Path) -> None:

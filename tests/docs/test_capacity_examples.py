@@ -6,7 +6,7 @@ from functools import cache
 
 import pytest
 
-from campaigns.capacity import result as results
+from campaigns.capacity import campaign as results
 from campaigns.capacity.campaign import plan
 from campaigns.capacity.settings import read_settings
 from clusters.paths import ROOT

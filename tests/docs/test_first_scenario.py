@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 import subprocess
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -23,15 +25,28 @@ def pattern(line: str) -> str:
     return r"[^\n]*".join(map(re.escape, COMMON.split(line)))
 
 
-@pytest.mark.parametrize("name", FILES)
-def test_a_scenario_of_the_lesson_ends_as_shown(tmp_path: Path, name: str) -> None:
-    """The shown lines occur in the command's output in the page's order."""
-    file = tmp_path / f"{name}.yaml"
+def run(folder: Path, name: str) -> subprocess.CompletedProcess[str]:
+    """Run a scenario of the lesson by its command."""
+    file = folder / f"{name}.yaml"
     file.write_text(FILES[name])
-    command = [str(ROOT / "plimsoll"), "run", str(file), "--runtime", "process", "--runs", str(tmp_path / "runs")]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    command = [str(ROOT / "plimsoll"), "run", str(file), "--runtime", "process", "--runs", str(folder / name)]
+    return subprocess.run(command, capture_output=True, text=True, check=False)
 
+
+@pytest.fixture(scope="module")
+def ended(tmp_path_factory: pytest.TempPathFactory) -> dict[str, subprocess.CompletedProcess[str]]:
+    """The commands of all scenarios, which ran at the same time."""
+    folder = tmp_path_factory.mktemp("lesson")
+    with ThreadPoolExecutor(len(FILES)) as pool:
+        return dict(zip(FILES, pool.map(partial(run, folder), FILES), strict=True))
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_a_scenario_of_the_lesson_ends_as_shown(ended: dict[str, subprocess.CompletedProcess[str]], name: str) -> None:
+    """The shown lines occur in the command's output in the page's order."""
+    done = ended[name]
     expected = r"(?:.*\n)*?".join(f"{pattern(line)}\n" for line in SHOWN[name].splitlines())
+
     assert re.search(rf"^{expected}", done.stdout, re.MULTILINE), done.stdout + done.stderr
     assert done.returncode == 0
 

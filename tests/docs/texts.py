@@ -8,10 +8,14 @@ import re
 import subprocess
 import tokenize
 from collections.abc import Iterator
+from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
+from typing import NamedTuple, TypeGuard
 
 ROOT = Path(__file__).resolve().parents[2]
-DOCUMENTED = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
+FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
+DOCUMENTED = (ast.Module, ast.ClassDef, *FUNCTIONS)
 NOT_PROSE = re.compile(r"```.*?```|`[^`]*`|https?://\S+|<!--.*?-->", re.DOTALL)
 YAML_COMMENT = re.compile(r"(?:^|\s)#\s?(.*)$", re.MULTILINE)
 LINK_TARGET = re.compile(r"(?<=\])\([^)\s]*\)")
@@ -39,29 +43,64 @@ def page_text(markdown: str) -> str:
     return NOT_PROSE.sub(" ", markdown)
 
 
+class Definition(NamedTuple):
+    """A function or a class; ``public`` counts the public methods and properties of a class."""
+
+    name: str
+    lines: int
+    public: int | None = None
+
+
+@dataclass
+class Code:
+    """What one walk through a file's code finds."""
+
+    docstrings: list[str] = field(default_factory=list)
+    messages: list[str] = field(default_factory=list)
+    definitions: list[Definition] = field(default_factory=list)
+
+
+@cache
+def read_code(source: str) -> Code:
+    """Walk through Python code once."""
+    code, documenting = Code(), set[int]()
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, DOCUMENTED):
+            docstring = ast.get_docstring(node)
+            if docstring is not None:
+                code.docstrings.append(docstring)
+                documenting.add(id(node.body[0].value))  # type: ignore[attr-defined]  # the docstring's expression
+            if not isinstance(node, ast.Module):
+                code.definitions.append(_definition(node))
+        elif isinstance(node, ast.Constant) and id(node) not in documenting and _is_sentence(node.value):
+            code.messages.append(node.value)
+    return code
+
+
+def _is_sentence(value: object) -> TypeGuard[str]:
+    return isinstance(value, str) and len(value.split()) >= SENTENCE_WORDS
+
+
+def _definition(node: ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef) -> Definition:
+    public = sum(map(_is_public_function, node.body)) if isinstance(node, ast.ClassDef) else None
+    return Definition(node.name, (node.end_lineno or node.lineno) - node.lineno + 1, public)
+
+
+def _is_public_function(node: ast.stmt) -> bool:
+    return isinstance(node, FUNCTIONS) and not node.name.startswith("_")
+
+
+@cache
 def docs_of_code(source: str) -> str:
     """Return the docstrings and comments of Python code, one per line or more."""
-    tree = ast.parse(source)
-    docstrings = [ast.get_docstring(node) or "" for node in ast.walk(tree) if isinstance(node, DOCUMENTED)]
     tokens = tokenize.generate_tokens(io.StringIO(source).readline)
     comments = [token.string.lstrip("#! ") for token in tokens if token.type == tokenize.COMMENT]
-    return "\n".join([*docstrings, *comments])
+    return "\n".join([*read_code(source).docstrings, *comments])
 
 
 def messages_of_code(source: str) -> str:
     """Return the string literals of Python code that are sentences, docstrings left out, one per line or more."""
-    tree = ast.parse(source)
-    docstrings = {id(node.body[0].value) for node in ast.walk(tree) if _has_docstring(node)}  # type: ignore[attr-defined]  # DOCUMENTED have a body
-    literals = (
-        node.value
-        for node in ast.walk(tree)
-        if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in docstrings
-    )
-    return "\n".join(text for text in literals if len(text.split()) >= SENTENCE_WORDS)
-
-
-def _has_docstring(node: ast.AST) -> bool:
-    return isinstance(node, DOCUMENTED) and ast.get_docstring(node) is not None
+    return "\n".join(read_code(source).messages)
 
 
 def yaml_text(source: str) -> str:

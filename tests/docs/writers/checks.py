@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from types import ModuleType
 from typing import Any
 
-from evidence.gather import LOST_COPY, NEW_LEADER, UNCLEAN_LEADER
+from evidence.facts import SETTLE_NS, Cause
 from history import steady
 from history.anomalies import SEVERITY
 from history.metrics import METRICS
@@ -20,10 +20,10 @@ from judge.checks import (
     exactly_once,
     groups,
     invariants,
+    leader_changes,
     reading_order,
     records,
     shares,
-    takeovers,
     visibility,
     watermarks,
 )
@@ -32,14 +32,20 @@ from judge.measures import metrics
 _INTRODUCTION = """\
 # The checks, one by one
 
-This page lists every invariant and anomaly: what is checked, for which versions and configurations, why the check is
-sound, and which of the [claims C1 to C48](claims.md) it serves. [Verdicts](verdicts.md) explains how a verdict
-follows. S1 violates a guarantee; S2 needs review and fails no run. `make docs` writes this page
-from the docstrings of the checks.
+This page describes every invariant and anomaly. It lists the [claims C1 to C48](claims.md) that an invariant serves (or
+"at-least-once"), when it applies, what it checks beyond its title, why it is sound, and, in italics, its evidence. A
+violation counts only if all sources in bold are complete. An invariant without a condition holds for all versions and
+configurations. *Timed* means that it sets a time limit. [Verdicts](verdicts.md) explains how a verdict follows. S1, the
+default, violates a guarantee; S2 needs review and fails no run. `make docs` writes this page from the docstrings of the
+checks.
 
 A topic is *clean* if no committed record may be missing: unclean elections are off, and no fault removed records from
 the disk of the only in-sync replica. Sample A is before sample B if A's response was received before B's request was
-sent, on one clock. HW is the high watermark, LEO the log end offset. "Rests on" lists the sources of a check.
+sent, on one clock. HW is the high watermark, LEO the log end offset. The settling time is {settle:g} s. A broker or
+controller is out of reach while a fault may have made it unreachable. Incomplete exports and drains are not checked.
+After a step moved or damaged a replica, its earlier samples no longer count. For a topic with fewer replicas than
+`min.insync.replicas`, the number of replicas counts as `min.insync.replicas`. Checks of share groups follow KIP-932,
+"In-flight records", unless they name another section; I34 and I36 leave out members that stalled for a lock duration.
 """
 _OF_REPLICAS: dict[str, tuple[Callable[..., Any], ...]] = {
     "source_disagreement": (elections.disagreements,),
@@ -61,42 +67,46 @@ def pages() -> dict[str, str]:
 
 def _checks() -> str:
     parts = ["## Invariants of the replicas\n", *_invariants(), "## Anomalies\n", *_anomalies()]
-    return "\n".join([_INTRODUCTION, *parts, "## What may permit an anomaly\n", *_causes()])
+    introduction = _INTRODUCTION.format(settle=SETTLE_NS / 1e9)
+    return "\n".join([introduction, *parts, "## What may permit an anomaly\n", *_causes()])
 
 
 def _invariants() -> Iterator[str]:
     for name, invariant in invariants.INVARIANTS.items():
-        yield f"### {name}: {invariant.title} ({invariant.severity})\n"
+        yield f"### {name}: {invariant.title}{_severity(invariant.severity)}\n"
         for each in invariant.documented or invariant.checks:
-            text = re.sub(rf"^{name}[,:] ", "", _text(each))  # the heading names it
+            text = re.sub(rf"^{name}(?:[,:] | \((.*?)\))", r"\1", _text(each))  # the heading names it
             yield f"{text[0].upper()}{text[1:]}\n"
-        yield f"{_rests_on(invariant)}\n"
+        yield f"{_evidence(invariant)}\n"
 
 
 def _anomalies() -> Iterator[str]:
     for function in functions((records, atomicity, exactly_once, reading_order, visibility, groups, shares)):
         name = function.__name__
         if name in SEVERITY:
-            yield f"### {name} ({SEVERITY[name]})\n\n{_text(function)}\n"
-            yield f"{_rests_on(anomalies.NEEDS[name])}\n"
+            yield f"### {name}{_severity(SEVERITY[name])}\n\n{_text(function)}\n"
+            yield f"{_evidence(anomalies.NEEDS[name])}\n"
     yield f"### unread_acknowledged\n\n{_text(records.unread_acknowledged)}\n"
     for name, checks in _OF_REPLICAS.items():
-        yield f"### {name} ({SEVERITY[name]})\n"
+        yield f"### {name}{_severity(SEVERITY[name])}\n"
         yield from (f"{_text(check)}\n" for check in checks)
 
 
 def _causes() -> Iterator[str]:
     table = "[what is permitted](verdicts.md#what-must-hold-follows-from-the-configuration)"
     yield f"A rule of {table} names one of these causes.\n"
-    losses = ", ".join((NEW_LEADER, UNCLEAN_LEADER, LOST_COPY))
-    told: dict[str, Callable[..., Any]] = {losses: takeovers.taken, **causes.CAUSES}
-    for name, check in told.items():
+    losses = ", ".join((Cause.NEW_LEADER, Cause.UNCLEAN_LEADER, Cause.LOST_COPY))
+    rules: dict[str, Callable[..., Any]] = {losses: leader_changes.caused_by_losses, **causes.CAUSES}
+    for name, check in rules.items():
         yield f"### {name}\n\n{_text(check)}\n"
 
 
-def _rests_on(check: invariants.Invariant | anomalies.Needs) -> str:
-    whole = f"; a violation needs all of: {', '.join(sorted(check.whole))}" if check.whole else ""
-    return f"Rests on: {', '.join(sorted(check.reads))}{whole}."
+def _evidence(check: invariants.Invariant | anomalies.Needs) -> str:
+    return f"*{', '.join(f'**{name}**' if name in check.whole else name for name in sorted(check.reads))}*"
+
+
+def _severity(severity: str) -> str:
+    return "" if severity == "S1" else f" ({severity})"
 
 
 def _text(function: Callable[..., Any]) -> str:

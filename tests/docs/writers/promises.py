@@ -63,8 +63,7 @@ def failing_starts(rows: Rows) -> str:
     )
     met, passed = (sum(not row["wrong"] for row in group) for group in (failing, controls))
     return (
-        f"{met} of {len(failing)} starts: one sentence with the remedy, the documented exit code, nothing left; "
-        f"{passed} of {len(controls)} runs pass that do not need the removed resource"
+        f"{met} of {len(failing)} starts; {passed} of {len(controls)} runs that do not need the removed resource pass"
     )
 
 
@@ -91,8 +90,8 @@ def fuzzed(rows: Rows) -> str:
     inputs = sum(row["inputs"] for row in rows)
     least = min(minutes, key=minutes.__getitem__)
     return (
-        f"{len(minutes)} kinds of file, {len(rows)} readers, {inputs:,} inputs; since the last crash of a reader "
-        f"{minutes.total():.1f} min of a core's time, at least {minutes[least]:.1f} for each kind ({least})"
+        f"{len(minutes)} kinds of file, {len(rows)} readers, {inputs:,} inputs; {minutes.total():.1f} min "
+        f"of a core since the last crash, at least {minutes[least]:.1f} for each kind ({least})"
     )
 
 
@@ -119,7 +118,7 @@ def nightly(rows: Rows) -> str:
 def airflow_troubles(rows: Rows) -> str:
     """Summarise ``tests.acceptance.under_airflow``; the first row has no disturbance."""
     met = sum(not under_airflow.wrong(row) for row in rows)
-    return f"{met} of {len(rows)} runs: the DAG run ends, its cluster is removed, and only a complete record passes"
+    return f"{met} of {len(rows)} runs"
 
 
 def soaked(rows: Rows) -> str:
@@ -157,7 +156,7 @@ def drawn(rows: Rows) -> str:
     )
     versions = ", ".join(sorted({row["kafka"] for row in rows}))
     return (
-        f"{tried} schedules of {len(rows)} kinds on Kafka {versions}: {violated} violate a guarantee, so that at most "
+        f"{tried} schedules of {len(rows)} kinds on Kafka {versions}: {violated} violate a guarantee, at most "
         f"{mutate.upper_bound(violated, tried - unknown):.1%} do; {unknown} could not be judged"
     )
 
@@ -188,57 +187,57 @@ CLEAN = {matrix.MAIN, *(claim.scenario for claim in reliability.CAMPAIGN if clai
 PROMISES = (
     Promise(
         "After the kill of any process, one `clean` removes everything, and an incomplete record never passes",
-        "`python -m tests.acceptance kills`",
+        "`tests.acceptance kills`",
         after_kills,
         (kills.RESULTS,),
     ),
     Promise(
-        "A start that fails half-way reports the reason and leaves nothing behind",
-        "`python -m tests.acceptance starts`",
+        "A start that fails gives the reason, the remedy and the documented exit code, and leaves nothing behind",
+        "`tests.acceptance starts`",
         failing_starts,
         (starts.RESULTS,),
     ),
     Promise(
         "After any trouble of Airflow (tasks marked or cleared, workers or schedulers killed, an unreachable "
-        "database), the cluster is removed and the state is correct",
-        "`python -m tests.acceptance under_airflow`",
+        "database) the DAG run ends, its cluster is removed, and only a complete record passes",
+        "`tests.acceptance under_airflow`",
         airflow_troubles,
         (under_airflow.RESULTS,),
     ),
     Promise(
         "Bad input is rejected in one sentence, before anything starts",
-        "`python -m tests.bad_input.documents`",
+        "`tests.bad_input.documents`",
         bad_inputs,
         (bad_input.RESULTS,),
     ),
     Promise(
         "The prober survives cut, delayed and damaged answers of a broker",
-        "`python -m tests.bad_input.damaged_answers`",
+        "`tests.bad_input.damaged_answers`",
         damaged_answers,
         (bad_input.RESULTS,),
     ),
     Promise(
         "A file never makes a reader crash, hang or grow without bound",
-        "`python -m tests.bad_input.fuzz_files`",
+        "`tests.bad_input.fuzz_files`",
         fuzzed,
         (fuzz_files.RESULTS,),
     ),
     Promise(
         "A run without a violation of a guarantee gives no false alarm",
-        "`python -m tests.acceptance reliability`, `python -m tests.acceptance matrix`",
+        "`tests.acceptance reliability`, `tests.acceptance matrix`",
         clean_runs,
         (reliability.RESULTS, matrix.RESULTS),
     ),
     Promise(
-        "In random histories of an independent model of a cluster, also with missing evidence, the judge's verdict "
-        "agrees with the model",
-        "`python -m tests.model.explore`",
+        "The judge's verdict on random histories, also with missing evidence, agrees with an independent model of a "
+        "cluster",
+        "`tests.model.explore`",
         exploration.figure,
         (exploration.RESULTS,),
     ),
     Promise(
-        "The ten-minute nightly profile passes without a violation, and its positive control is detected",
-        "`python -m tests.acceptance nightly_runs`",
+        "The ten-minute nightly profile passes, and its positive control is detected",
+        "`tests.acceptance nightly_runs`",
         nightly,
         (nightly_runs.RESULTS,),
     ),
@@ -248,7 +247,7 @@ PROMISES = (
         lambda _: "every byte of a stream, in CI",
     ),
     Promise(
-        "A campaign that is killed at any moment continues where it was, without losing an archived row",
+        "A killed campaign continues where it was, without losing an archived row",
         "`tests/campaigns/test_crash_consistency.py`",
         lambda _: "before each operation on a file, and with each new file cut, in CI",
     ),
@@ -259,23 +258,23 @@ PROMISES = (
     ),
     Promise(
         "Memory stays bounded for hours of faults, without a false alarm",
-        "`python -m tests.acceptance soak`",
+        "`tests.acceptance soak`",
         soaked,
         (soak.RESULTS,),
     ),
     Promise(
         "Random schedules of faults on the newest release give no false alarm",
-        "`python -m tests.acceptance schedules`",
+        "`tests.acceptance schedules`",
         drawn,
         (schedules.RESULTS,),
     ),
     Promise(
         "Concurrent runs never affect each other",
-        "`python -m tests.acceptance side_by_side`",
+        "`tests.acceptance side_by_side`",
         together,
         (side_by_side.RESULTS,),
     ),
-    Promise("Tests pass every time or never", "`python -m tests.acceptance flakiness`", suites, (flakiness.RESULTS,)),
+    Promise("Tests pass every time or never", "`tests.acceptance flakiness`", suites, (flakiness.RESULTS,)),
 )
 
 
@@ -284,7 +283,7 @@ def section(promises: Sequence[Promise] = PROMISES) -> list[str]:
     return [
         "## Does it survive its own faults?",
         "",
-        "| promise | tried by | figure |",
+        "| promise | tried by (`python -m`) | figure |",
         "|---|---|---|",
         *(f"| {each.words} | {each.tried_by} | {_figure(each)} |" for each in promises),
     ]

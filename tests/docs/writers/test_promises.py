@@ -48,10 +48,7 @@ def test_starts_are_counted_apart_from_their_controls() -> None:
         {"name": "nothing is wrong", "wrong": []},
     ]
 
-    assert promises.failing_starts(rows) == (
-        "1 of 2 starts: one sentence with the remedy, the documented exit code, nothing left; 1 of 1 "
-        "runs pass that do not need the removed resource"
-    )
+    assert promises.failing_starts(rows) == ("1 of 2 starts; 1 of 1 runs that do not need the removed resource pass")
 
 
 def test_suites_are_counted_on_quiet_and_on_busy_hosts() -> None:
@@ -117,9 +114,7 @@ def test_troubles_of_airflow_are_counted() -> None:
     """Airflow's troubles are counted; one whose cluster remains is not met."""
     row = {"name": "a task is marked as failed", "state": "failed", "verdict": "unknown", "whole": False, "left": []}
 
-    assert promises.airflow_troubles([row, row | {"left": ["ports: 9092"]}]) == (
-        "1 of 2 runs: the DAG run ends, its cluster is removed, and only a complete record passes"
-    )
+    assert promises.airflow_troubles([row, row | {"left": ["ports: 9092"]}]) == ("1 of 2 runs")
 
 
 def test_bad_input_and_damaged_answers_are_counted_apart() -> None:
@@ -139,7 +134,7 @@ def test_fuzzing_counts_from_the_last_crash() -> None:
     rows = [{"target": target, "clean_minutes": each, "inputs": 1000} for target, each in minutes.items()]
 
     assert promises.fuzzed(rows) == (
-        "2 kinds of file, 3 readers, 3,000 inputs; since the last crash of a reader 34.8 min of a core's time, "
+        "2 kinds of file, 3 readers, 3,000 inputs; 34.8 min of a core since the last crash, "
         "at least 4.2 for each kind (clock)"
     )
 
@@ -200,6 +195,6 @@ def test_schedules_are_counted_with_what_they_exclude() -> None:
     ]
 
     assert promises.drawn(rows) == (
-        "60 schedules of 2 kinds on Kafka 4.4.0: 0 violate a guarantee, so that at most 5.0% do; 1 could not be judged"
+        "60 schedules of 2 kinds on Kafka 4.4.0: 0 violate a guarantee, at most 5.0% do; 1 could not be judged"
     )
     assert ": 1 violate a guarantee" in promises.drawn([rows[0] | {"violations": {"9": ["I6"]}}])

@@ -1,0 +1,42 @@
+"""The pages on runtimes and Airflow agree with the code."""
+
+import re
+
+from clusters.runtimes import capabilities
+from clusters.runtimes.runtime import OPTIONAL
+from clusters.scenario.scenario import load_scenario
+from operators.campaign_dag import COMMON
+from operators.stages import stages
+from tests.docs.pages import ROOT, page, rows, section
+
+
+def test_capabilities_are_those_of_the_runtimes() -> None:
+    """The table shows "yes" where a runtime has a capability, and "no" where it does not."""
+    head, _, *told = rows(section(page("runtimes.md"), "What each can do"))
+
+    assert {row[0]: row[1:3] for row in told} == {
+        name: ["yes" if name in capabilities(runtime) else "no" for runtime in head[1:3]] for name in OPTIONAL
+    }
+
+
+def test_every_task_is_explained() -> None:
+    """The table has a run's tasks in addition to its phases."""
+    told = {row[0] for row in rows(section(page("airflow.md"), "The DAGs"))[2:]}
+
+    names = {stage.name for stage in stages(load_scenario("steady")) if not stage.phase}
+
+    assert {name for name in told if not name.startswith("phase_")} == {*names, "watcher"}
+
+
+def test_every_parameter_is_explained() -> None:
+    """The table has the params of dags/chaos.py."""
+    source = (ROOT / "dags" / "chaos.py").read_text()
+    params = re.findall(r'^    "(\w+)": Param\(', source, re.MULTILINE)
+
+    assert [row[0] for row in rows(section(page("airflow.md"), "Parameters"))[2:]] == params
+    assert params
+
+
+def test_every_parameter_of_a_campaign_is_explained() -> None:
+    """The table has the parameters that all campaigns share; the others are options, which a kind's page explains."""
+    assert [row[0] for row in rows(section(page("airflow.md"), "Of a campaign"))[2:]] == list(COMMON)
