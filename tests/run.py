@@ -21,9 +21,9 @@ BUDGETS_S = {
     "campaigns": 200,
     "clusters": 80,
     "commands": 40,
-    "docs": 40,
+    "docs": 160,  # two runs of a lesson on real brokers
     "expectations": 30,
-    "integration": 1850,
+    "integration": 1200,
     "judge": 40,
     "model": 60,
     "mutations": 30,

@@ -100,7 +100,7 @@ def test_a_spark_cluster_that_resists_keeps_no_other(monkeypatch: pytest.MonkeyP
 
 @pytest.mark.parametrize(
     ("user", "command", "sentence"),
-    [(1000, "/usr/sbin/ip", "needs root, for its network namespaces; use sudo"), (0, None, r"needs the command ip \(")],
+    [(1000, "/usr/sbin/ip", "needs root for its network namespaces; use sudo"), (0, None, r"needs the command ip \(")],
 )
 def test_a_spark_cluster_is_refused_where_it_cannot_be(
     user: int,

@@ -205,7 +205,7 @@ def test_the_form_of_a_campaign_follows_from_its_declaration(bag: DagBag) -> Non
 
     assert list(params)[:7] == ["base", "head", "change", "scenario", "pairs", "of_knee", "view"]
     assert view.schema["enum"] == ["same_settings", "default_settings", "unfinalised", None]
-    assert pairs.schema["description_md"] == "Fresh clusters on each side. Example: `10`. Default: `10`."
+    assert pairs.schema["description_md"] == "Pairs of runs, one of base and one of head. Example: `10`. Default: `10`."
     assert params.validate()["view"] is None
     with pytest.raises(Exception, match="sideways"):
         params["view"] = "sideways"
