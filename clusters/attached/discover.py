@@ -14,6 +14,7 @@ from clusters.kafka import admin
 from clusters.kafka.client_access import ClientAccess
 from clusters.kafka.connection import Connection, error_name
 from history.errors import BadInput, Refused
+from history.partition import TopicPartition
 
 CLIENT_ID = "plimsoll-watch"
 ANSWER_LIMIT_S = 10.0
@@ -43,7 +44,7 @@ class Topic:
     """A topic; ``assignment`` maps a partition to broker ids, ``settings`` is None if they may not be read."""
 
     name: str
-    assignment: Mapping[int, Sequence[int]]
+    assignment: dict[int, list[int]]
     settings: Mapping[str, str] | None = None
 
 
@@ -54,6 +55,15 @@ class Discovered:
     cluster_id: str
     brokers: Mapping[int, Broker]
     topics: Mapping[str, Topic]
+
+    @property
+    def replicas(self) -> list[tuple[TopicPartition, list[int]]]:
+        """Return each partition with its broker ids."""
+        return [
+            (TopicPartition(topic.name, partition), brokers)
+            for topic in self.topics.values()
+            for partition, brokers in topic.assignment.items()
+        ]
 
 
 def discover(file: ClusterFile, access: ClientAccess | None, topics: Sequence[str]) -> Discovered:

@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from clusters.attached.discover import CLIENT_ID, Discovered, open_connection
+from clusters.attached.discover import CLIENT_ID, NOT_AUTHORIZED, Discovered, open_connection
 from clusters.attached.state import PartitionNow, WatchState
 from clusters.clients import prober
 from clusters.clients.configs import ProberConfig
@@ -22,7 +22,6 @@ from clusters.run.manifest import boot_id, host_fingerprint
 from history.events import EventLog
 from history.folder import RunFolder
 from history.manifest import Manifest, NodeInfo, TopicInfo
-from history.partition import TopicPartition
 from history.partitioned import streams_to_parquet
 from history.product import product
 from history.streams import read_stream
@@ -32,14 +31,13 @@ HZ = 1.0
 BUSY = 0.2  # a request is outstanding at a broker for at most this share of the time
 ANSWER_LIMIT_MS = 2_000
 PHASE = "watch"
-NOT_AUTHORIZED = "TOPIC_AUTHORIZATION_FAILED"
 
 
 def unreadable_topics(found: Discovered, access: ClientAccess | None) -> set[str]:
     """Return the topics whose replicas the user may not read."""
     refused: set[str] = set()
     for broker in found.brokers.values():
-        replicas = list(_replicas_on(broker.broker_id, found))
+        replicas = [where for where, brokers in found.replicas if broker.broker_id in brokers]
         with open_connection(broker.address, access) as connection:
             try:
                 samples = probe_all(connection, replicas) if replicas else []
@@ -47,13 +45,6 @@ def unreadable_topics(found: Discovered, access: ClientAccess | None) -> set[str
                 continue  # a broker that is down is watched, too
         refused |= {sample.topic for sample in samples if sample.error == NOT_AUTHORIZED}
     return refused
-
-
-def _replicas_on(broker_id: int, found: Discovered) -> Iterator[TopicPartition]:
-    for topic in found.topics.values():
-        for partition, brokers in topic.assignment.items():
-            if broker_id in brokers:
-                yield TopicPartition(topic.name, partition)
 
 
 class Watch:
@@ -68,12 +59,7 @@ class Watch:
             for name, topic in found.topics.items()
             if topic.settings and "min.insync.replicas" in topic.settings
         }
-        assignment = [
-            (TopicPartition(topic.name, partition), brokers)
-            for topic in found.topics.values()
-            for partition, brokers in topic.assignment.items()
-        ]
-        self._state, self._lock = WatchState(assignment, min_isr, time.monotonic_ns()), threading.Lock()
+        self._state, self._lock = WatchState(found.replicas, min_isr, time.monotonic_ns()), threading.Lock()
         self._stop = threading.Event()
 
     @contextmanager
@@ -118,10 +104,7 @@ class Watch:
             summary=str(self.folder.clients / f"{CLIENT_ID}.json"),
             access=self._access,
             brokers={broker.broker_id: str(broker.address) for broker in self._found.brokers.values()},
-            assignment={
-                name: {partition: list(brokers) for partition, brokers in topic.assignment.items()}
-                for name, topic in self._found.topics.items()
-            },
+            assignment={name: topic.assignment for name, topic in self._found.topics.items()},
             hz=self._hz,
             isr_hz=self._hz,
             timeout_ms=ANSWER_LIMIT_MS,
@@ -142,10 +125,7 @@ class Watch:
 
 def _manifest(run_id: str, found: Discovered, hz: float) -> Manifest:
     topics = {
-        name: TopicInfo(
-            assignment={partition: list(brokers) for partition, brokers in topic.assignment.items()},
-            config=dict(topic.settings or {}),
-        )
+        name: TopicInfo(assignment=topic.assignment, config=dict(topic.settings or {}))
         for name, topic in found.topics.items()
     }
     nodes = [
