@@ -1,7 +1,8 @@
 """Send admin requests; a rejected one raises Refused.
 
 KRaft brokers forward them; with ZooKeeper they go to the controller. Pinned versions: CreateTopics v4,
-IncrementalAlterConfigs v0, DescribeConfigs v1, DeleteRecords v1, ElectLeaders v1, AlterPartitionReassignments v0.
+DeleteTopics v6, IncrementalAlterConfigs v0, DescribeConfigs v1, DeleteRecords v1, ElectLeaders v1,
+AlterPartitionReassignments v0.
 """
 
 from __future__ import annotations
@@ -13,13 +14,14 @@ from kafka.protocol.admin import (
     AlterPartitionReassignmentsRequest,
     CreateTopicsRequest,
     DeleteRecordsRequest,
+    DeleteTopicsRequest,
     DescribeConfigsRequest,
     ElectLeadersRequest,
     IncrementalAlterConfigsRequest,
 )
 
 from clusters.kafka.connection import Connection, by_topic, error_name
-from clusters.kafka.views import metadata
+from clusters.kafka.views import id_of, metadata
 from history.errors import NoController, Refused
 from history.partition import TopicPartition
 
@@ -73,6 +75,16 @@ def create_topic(
         check(f"create topic {name}", answer)
 
 
+def delete_topic(connection: Connection, name: str, topic_id: str) -> bool:
+    """Delete the topic with this id, whatever has its name; False if delete.topic.enable forbids it."""
+    topics = [DeleteTopicsRequest.DeleteTopicState(name=None, topic_id=id_of(topic_id))]
+    (answer,) = to_controller(connection, DeleteTopicsRequest[6](topics=topics, timeout_ms=TIMEOUT_MS)).responses
+    error = error_name(answer.error_code)
+    if error not in ("TOPIC_DELETION_DISABLED", "UNKNOWN_TOPIC_ID"):  # the latter is deleted already
+        check(f"delete topic {name}", answer)
+    return error != "TOPIC_DELETION_DISABLED"
+
+
 def alter_config(
     connection: Connection, resource: Literal["topic", "broker", "group"], name: str, config: Mapping[str, str | None]
 ) -> None:
@@ -92,8 +104,8 @@ def alter_config(
         validate_only=False,
     )
     # A ZooKeeper broker accepts its own settings only.
-    send = connection.send if resource == "broker" else lambda request: to_controller(connection, request)
-    for answer in send(request).responses:
+    reply = connection.send(request) if resource == "broker" else to_controller(connection, request)
+    for answer in reply.responses:
         check(f"set {dict(config)} on {resource} {name}", answer)
 
 
@@ -104,20 +116,29 @@ def describe_config(
 
     Sources: topic, dynamic_broker, dynamic_default, static, default (KIP-226).
     """
-    request = DescribeConfigsRequest[1](
-        resources=[
-            DescribeConfigsRequest.DescribeConfigsResource(
-                resource_type=RESOURCES[resource], resource_name=name, configuration_keys=list(settings)
-            )
-        ],
-        include_synonyms=True,
-    )
-    (answer,) = connection.send(request).results
+    (answer,) = connection.send(_describe_request(resource, [name], settings)).results
     check(f"describe {resource} {name}", answer)
     return {
         config.name: {SOURCES.get(said.source, str(said.source)): said.value for said in config.synonyms}
         for config in answer.configs
     }
+
+
+def setting_of_topics(connection: Connection, topics: Sequence[str], setting: str) -> dict[str, str]:
+    """Return a setting's effective value of each topic that may be described."""
+    answers = connection.send(_describe_request("topic", topics, [setting])).results
+    return {answer.resource_name: config.value for answer in answers for config in answer.configs or ()}
+
+
+def _describe_request(resource: str, names: Sequence[str], settings: Sequence[str]) -> Any:
+    resource_of = DescribeConfigsRequest.DescribeConfigsResource
+    return DescribeConfigsRequest[1](
+        resources=[
+            resource_of(resource_type=RESOURCES[resource], resource_name=name, configuration_keys=list(settings))
+            for name in names
+        ],
+        include_synonyms=True,
+    )
 
 
 def delete_records(connection: Connection, partition: TopicPartition, before: int) -> int:

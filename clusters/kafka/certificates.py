@@ -13,8 +13,9 @@ from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
-from clusters.kafka.security import AUTHORITY
+from history.folder import write_private
 
+AUTHORITY = "authority.pem"
 VALID = timedelta(days=365)
 EARLIER = timedelta(days=1)  # for clocks that are behind
 
@@ -44,11 +45,9 @@ def issue(folder: Path, addresses: Mapping[str, str]) -> None:
             )
             .sign(key, SHA256())
         )
-        file = folder / f"{node}.pem"
-        file.touch(mode=0o600)
         # Java accepts keys as PKCS#8 only (KIP-651).
         pem = own.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
-        file.write_bytes(pem + certificate.public_bytes(Encoding.PEM))
+        write_private(folder / f"{node}.pem", (pem + certificate.public_bytes(Encoding.PEM)).decode())
 
 
 def _certificate(name: str, key: Key, issuer: x509.Name) -> x509.CertificateBuilder:

@@ -7,14 +7,15 @@ import socket
 import struct
 import time
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from io import BytesIO
-from typing import Any, Protocol, Self, TypeVar
+from typing import Any, Self, TypeVar
 
 import kafka.errors
 from kafka.protocol.parser import KafkaProtocol
 from kafka.protocol.sasl import SaslAuthenticateRequest, SaslHandshakeRequest
 
+from clusters.kafka.access import Access
 from clusters.kafka.incoming import Incoming
 from history.partition import TopicPartition
 
@@ -23,8 +24,10 @@ _HEADER_BYTES = 64
 MIN_HANDSHAKE_S = 1.0
 
 Answer = TypeVar("Answer")
+Decode = Callable[[Any, memoryview], Any]  # a response's class and bytes → the response
 _NAMES = {-1: "UNKNOWN_SERVER_ERROR", 6: "NOT_LEADER_OR_FOLLOWER"}  # kafka-python's names differ
 UNREACHABLE, TIMEOUT = "unreachable", "timeout"
+NOT_AUTHORIZED = "TOPIC_AUTHORIZATION_FAILED"
 
 
 def error_name(code: int) -> str | None:
@@ -40,15 +43,9 @@ def transport_error_name(error: OSError) -> str:
     return TIMEOUT if isinstance(error, TimeoutError) else UNREACHABLE
 
 
-class Login(Protocol):
-    """How a client encrypts its connections and logs in; ``sasl`` is a mechanism or None."""
-
-    @property
-    def sasl(self) -> str | None: ...
-
-    def encrypted(self, sock: socket.socket, host: str) -> socket.socket: ...
-
-    def conversation(self) -> Any: ...
+def decode(kind: Any, data: memoryview) -> Any:
+    """Decode a response as kafka-python does."""
+    return kind.decode(data)
 
 
 class Connection:
@@ -64,7 +61,7 @@ class Connection:
         timeout_s: float,
         client_id: str = "plimsoll",
         *,
-        access: Login | None = None,
+        access: Access | None = None,
         forwards_to_controller: bool = False,
     ) -> None:
         self.host, self.port, self.timeout_s = host, port, timeout_s
@@ -88,10 +85,10 @@ class Connection:
             self._socket.close()
             self._socket = None
 
-    def send(self, request: Any) -> Any:
-        return self.exchange([request])[0]
+    def send(self, request: Any, decode: Decode = decode) -> Any:
+        return self.exchange([request], decode)[0]
 
-    def exchange(self, requests: Sequence[Any]) -> list[Any]:
+    def exchange(self, requests: Sequence[Any], decode: Decode = decode) -> list[Any]:
         """Write all requests, then read their answers, none for acks=0; an error closes the connection.
 
         Raises:
@@ -99,7 +96,7 @@ class Connection:
             OSError: no connection, a broken one, or an invalid answer.
         """
         try:
-            return self._exchange(self._open(), requests, time.monotonic() + self.timeout_s)
+            return self._exchange(self._open(), requests, time.monotonic() + self.timeout_s, decode)
         except kafka.errors.KafkaError as error:
             self.close()
             raise ConnectionAbortedError(f"{self.host}:{self.port} sent an invalid answer: {error}") from error
@@ -107,7 +104,9 @@ class Connection:
             self.close()
             raise
 
-    def _exchange(self, sock: socket.socket, requests: Sequence[Any], deadline: float) -> list[Any]:
+    def _exchange(
+        self, sock: socket.socket, requests: Sequence[Any], deadline: float, decode: Decode = decode
+    ) -> list[Any]:
         answers: list[Any] = []
         for request in requests:
             self._protocol.send_request(request)
@@ -116,17 +115,17 @@ class Connection:
         while self._protocol.in_flight_requests:
             sock.settimeout(max(deadline - time.monotonic(), 0.001))
             if (answer := self._incoming.receive(sock)) is not None:
-                answers.append(self._decoded(answer))
+                answers.append(self._decoded(answer, decode))
         return answers
 
-    def _decoded(self, answer: memoryview) -> Any:
+    def _decoded(self, answer: memoryview, decode: Decode) -> Any:
         request = self._protocol.in_flight_requests.popleft()
         kind = request.get_response_class()
         start = BytesIO(answer[:_HEADER_BYTES])
         try:
             answers = kind.parse_header(start).correlation_id
             if answers == request.correlation_id:
-                decoded = kind.decode(answer[start.tell() :])
+                decoded = decode(kind, answer[start.tell() :])
                 if pause_ms := getattr(decoded, "throttle_time_ms", 0):
                     self.throttled_until_ns = time.monotonic_ns() + pause_ms * 1_000_000
                 return decoded
@@ -149,7 +148,7 @@ class Connection:
                     self._log_in(self._socket, self._access)
         return self._socket
 
-    def _log_in(self, sock: socket.socket, access: Login) -> None:
+    def _log_in(self, sock: socket.socket, access: Access) -> None:
         deadline, conversation = time.monotonic() + max(self.timeout_s, MIN_HANDSHAKE_S), access.conversation()
         try:
             self._accepted(sock, SaslHandshakeRequest[1](mechanism=access.sasl), deadline)

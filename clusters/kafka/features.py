@@ -18,6 +18,7 @@ from history.kafka_versions import METADATA_LEVELS, Mode, Version
 METADATA_VERSION = "metadata.version"
 TIMEOUT_MS = 30_000
 UPGRADE = 1
+DESCRIBE_QUORUM = 55
 
 
 def metadata_level(name: str) -> int:
@@ -55,6 +56,13 @@ def finalised(connection: Connection, broker_id: int, mode: Mode) -> dict[str, s
     return {
         name: level_name(level) if name == METADATA_VERSION else str(level) for name, level in sorted(found.items())
     }
+
+
+def mode_of(connection: Connection) -> Mode:
+    """Return a broker's mode: only those of KRaft forward DescribeQuorum."""
+    request = ApiVersionsRequest[3](client_software_name="plimsoll", client_software_version="1")
+    keys = {api.api_key for api in connection.send(request).api_keys}
+    return "kraft" if DESCRIBE_QUORUM in keys else "zookeeper"
 
 
 def finalise_metadata(connection: Connection, level: int) -> None:

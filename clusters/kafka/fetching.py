@@ -12,7 +12,8 @@ import kafka.errors
 from kafka.protocol.consumer import FetchRequest
 from kafka.record import MemoryRecords
 
-from clusters.kafka.connection import Connection, about, by_topic, error_name, known
+from clusters.kafka.connection import NOT_AUTHORIZED, Connection, about, by_topic, error_name, known
+from history.errors import Refused
 from history.partition import TopicPartition
 
 CONSUMER = -1
@@ -171,8 +172,11 @@ def _records(data: bytes, offset: int) -> Iterator[Consumed]:
 def read_batches(connection: Connection, replica: TopicPartition, offset: int, max_bytes: int = 1) -> bytes:
     """Return the leader's batches from an offset on (Fetch v11), at least one below the high watermark."""
     answer = _fetch_one(connection, replica, Position(offset, -1), max_bytes)
-    if answer.error_code:
-        raise ConnectionAbortedError(f"no batch of {replica} at {offset}: {error_name(answer.error_code)}")
+    error = error_name(answer.error_code)
+    if error == NOT_AUTHORIZED:
+        raise Refused(f"Could not read {replica}: {error}.")
+    if error:
+        raise ConnectionAbortedError(f"no batch of {replica} at {offset}: {error}")
     return bytes(answer.records or b"")
 
 

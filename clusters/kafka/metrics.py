@@ -7,7 +7,7 @@ from contextlib import closing
 from http.client import HTTPConnection, HTTPException
 from pathlib import Path
 
-from clusters.runtimes.ports import PORTS
+from clusters.runtimes.ports import Endpoint
 
 RULES = Path(__file__).with_name("metrics.yaml")
 SCRAPE_LIMIT_S = 10.0  # slow at first under a small CPU limit
@@ -23,10 +23,10 @@ _PARTS = {
 }
 
 
-def scrape(address: str) -> dict[str, float]:
+def scrape(agent: Endpoint) -> dict[str, float]:
     """Return a broker's counters, none if its agent does not answer."""
     try:
-        with closing(HTTPConnection(address, PORTS["METRICS"], timeout=SCRAPE_LIMIT_S)) as connection:
+        with closing(HTTPConnection(agent.host, agent.port, timeout=SCRAPE_LIMIT_S)) as connection:
             connection.request("GET", "/metrics")
             answer = connection.getresponse()
             text = answer.read().decode()

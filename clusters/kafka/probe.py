@@ -11,20 +11,23 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import Any
+from functools import partial
+from typing import Any, NamedTuple
 
 from clusters.kafka.connection import Connection, about, error_name, known
 from clusters.kafka.fetching import OFFSET_OUT_OF_RANGE, Position, fetch_request, fetched
+from clusters.kafka.log_ends import decode_ends
 from clusters.kafka.offsets import ListedOffset, list_offsets
+from clusters.kafka.views import ClusterView
 from history.partition import TopicPartition
 
+INCONSISTENT_TOPIC_ID = "INCONSISTENT_TOPIC_ID"  # the topic was made anew
 BEYOND_ANY_LOG = 2**62
 MAX_ROUNDS = 12  # each moves the guessed epoch by one
 UNKNOWN_LEADER_EPOCH = 75
 
 
-@dataclass(frozen=True)
-class ReplicaSample:
+class ReplicaSample(NamedTuple):
     """A replica as its own broker reports it; a row of ``replicas``.
 
     ``leader_epoch`` is the one that the broker accepted; values are null if ``error`` is set. ``single_reply``: both
@@ -42,6 +45,14 @@ class ReplicaSample:
     log_end_offset: int | None = None
     single_reply: bool | None = None
     error: str | None = None
+
+
+class Tick(NamedTuple):
+    """One broker's samples, and its metadata if due."""
+
+    broker_id: int
+    samples: list[ReplicaSample]
+    view: ClusterView | None
 
 
 @dataclass
@@ -63,6 +74,20 @@ class _Known:
         return at if at and at.diverging_epoch else None
 
 
+class _Fetch:
+    """A fetch that is built again only if its positions change."""
+
+    def __init__(self, version: int) -> None:
+        self._version = version
+        self._positions: dict[TopicPartition, Position] = {}
+        self._request: Any = None
+
+    def of(self, positions: dict[TopicPartition, Position]) -> Any:
+        if positions != self._positions:
+            self._positions, self._request = positions, fetch_request(self._version, positions)
+        return self._request
+
+
 @dataclass
 class BrokerProbe:
     """Sample all replicas of one broker, usually in one round trip.
@@ -74,6 +99,9 @@ class BrokerProbe:
     connection: Connection
     replicas: set[TopicPartition]
     _known: dict[TopicPartition, _Known] = field(default_factory=dict, init=False)
+    _at: _Fetch = field(default_factory=partial(_Fetch, 12), init=False)
+    _after: _Fetch = field(default_factory=partial(_Fetch, 12), init=False)
+    _at_end: _Fetch = field(default_factory=partial(_Fetch, 11), init=False)
 
     def sample(self) -> list[ReplicaSample]:
         samples = self._in_one_reply(self.replicas & self._known.keys())
@@ -84,8 +112,9 @@ class BrokerProbe:
         guesses = {replica: self._known[replica] for replica in replicas}
         at = {where: _end_of(it.cached, it.current) for where, it in guesses.items() if it.cached >= 0}
         after = {where: _end_of(it.cached + 1, it.current) for where, it in guesses.items() if it.cached < it.current}
+        requests = [fetch.of(positions) for fetch, positions in ((self._at, at), (self._after, after)) if positions]
         sent_ns = time.monotonic_ns()
-        replies = self.connection.exchange([fetch_request(12, each) for each in (at, after) if each])
+        replies = self.connection.exchange(requests, decode_ends)
         interval = sent_ns, time.monotonic_ns()
         at_answers = fetched(replies.pop(0)) if at else {}
         after_answers = fetched(replies.pop(0)) if after else {}
@@ -113,7 +142,7 @@ class BrokerProbe:
             for replica, end in ends.items()
             if end.offset is not None and end.leader_epoch is not None
         }
-        answers = fetched(self.connection.send(fetch_request(11, at_end))) if at_end else {}
+        answers = fetched(self.connection.send(self._at_end.of(at_end))) if at_end else {}
         interval = sent_ns, time.monotonic_ns()
         return {
             replica: _sample(replica, interval, answers[replica], epoch=end.leader_epoch, end=end.offset, single=False)

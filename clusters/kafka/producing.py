@@ -26,11 +26,11 @@ class Produced:
     error: str | None
 
 
-def record_batch(values: Sequence[bytes], timestamp_ms: int) -> bytes:
+def record_batch(values: Sequence[bytes | None], timestamp_ms: int, key: bytes | None = None) -> bytes:
     """Encode an uncompressed record batch v2 without a producer id."""
     builder = MemoryRecordsBuilder(magic=2, compression_type=0, batch_size=1 << 30)
     for value in values:
-        builder.append(timestamp_ms, None, value)
+        builder.append(timestamp_ms, key, value)
     builder.close()
     return bytes(builder.buffer())
 
@@ -39,9 +39,10 @@ def produce(
     connection: Connection,
     topic: str,
     partition: int,
-    batches: Sequence[Sequence[bytes]],
+    batches: Sequence[Sequence[bytes | None]],
     acks: str,
     *,
+    key: bytes | None = None,
     timeout_ms: int = 10_000,
     go_on: Callable[[], bool] = lambda: True,
 ) -> Iterator[Produced]:
@@ -55,14 +56,15 @@ def produce(
         if ended:
             yield Produced(None, None, None, NEVER_SENT)
             continue
-        produced = _produce_one(connection, _produce_request(topic, partition, values, acks, timeout_ms))
+        records = record_batch(values, time.time_ns() // 1_000_000, key)
+        produced = _produce_one(connection, _produce_request(topic, partition, records, acks, timeout_ms))
         ended = produced.error in (TIMEOUT, UNREACHABLE)
         yield produced
 
 
-def _produce_request(topic: str, partition: int, values: Sequence[bytes], acks: str, timeout_ms: int) -> Any:
+def _produce_request(topic: str, partition: int, records: bytes, acks: str, timeout_ms: int) -> Any:
     data_of = ProduceRequest.TopicProduceData
-    data = data_of.PartitionProduceData(index=partition, records=record_batch(values, time.time_ns() // 1_000_000))
+    data = data_of.PartitionProduceData(index=partition, records=records)
     topics = [data_of(name=topic, partition_data=[data])]
     return ProduceRequest[7](transactional_id=None, acks=ACKS[acks], timeout_ms=timeout_ms, topic_data=topics)
 

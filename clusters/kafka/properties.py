@@ -1,4 +1,4 @@
-"""Read client settings in Java's spelling, as in client.properties."""
+"""Read and write settings in Java's spelling, as in client.properties."""
 
 from __future__ import annotations
 
@@ -16,15 +16,19 @@ _REFERENCE = re.compile(r"\$\{(\w+):(?:([^:}]*):)?([^:}]*)\}")
 
 
 def read_properties(path: Path) -> dict[str, str]:
-    """Return a properties file's settings, with references to secrets resolved.
+    """Return a properties file's settings; BadInput if it cannot be read."""
+    return parse_properties(_text(path))
+
+
+def resolved(settings: Mapping[str, str], path: Path) -> dict[str, str]:
+    """Return a file's settings with references to secrets resolved.
 
     ``${file:<path>:<key>}``, ``${directory:<path>:<file>}`` and ``${env::<variable>}`` are those of Kafka's config
     providers (KIP-421, KIP-614, KIP-887); relative paths start at the file's folder.
 
     Raises:
-        BadInput: the file, or what a reference names, cannot be read.
+        BadInput: what a reference names cannot be read.
     """
-    settings = parse_properties(_text(path))
     return {name: _REFERENCE.sub(lambda found: _resolved(found, path), text) for name, text in settings.items()}
 
 
@@ -32,6 +36,23 @@ def parse_properties(text: str) -> dict[str, str]:
     """Return the entries of a text in the format of ``java.util.Properties``; the last of equal keys counts."""
     entries = (_ENTRY.fullmatch(line) for line in _logical_lines(text))
     return {_unescaped(found[1]): _unescaped(found[2]) for found in entries if found}
+
+
+def render(settings: Mapping[str, str]) -> str:
+    """Return a properties file that Java's ``Properties.load`` reads back unchanged."""
+    return "".join(f"{_escaped(name, ' :=#!')}={_escaped_value(value)}\n" for name, value in sorted(settings.items()))
+
+
+def _escaped_value(text: str) -> str:
+    """Escape leading blanks, which Java would drop."""
+    rest = text.lstrip(" ")
+    return "\\ " * (len(text) - len(rest)) + _escaped(rest)
+
+
+def _escaped(text: str, signs: str = "") -> str:
+    named = {"\n": r"\n", "\r": r"\r", "\t": r"\t", "\f": r"\f", "\\": r"\\", **{sign: f"\\{sign}" for sign in signs}}
+    units = memoryview(text.encode("utf-16-le")).cast("H")
+    return "".join(named.get(chr(unit), chr(unit)) if unit < 128 else f"\\u{unit:04x}" for unit in units)
 
 
 def _text(path: Path) -> str:
@@ -62,9 +83,10 @@ def _continues(line: str) -> bool:
 
 
 def _unescaped(text: str) -> str:
-    return _ESCAPE.sub(
+    found = _ESCAPE.sub(
         lambda found: chr(int(found[1][1:], 16)) if len(found[1]) == 5 else _NAMED.get(found[1], found[1]), text
     )
+    return found.encode("utf-16", "surrogatepass").decode("utf-16", "replace")  # pairs of escapes
 
 
 def _resolved(reference: re.Match[str], source: Path) -> str:

@@ -1,25 +1,21 @@
-"""Configure TLS and SASL for brokers, client libraries and our own connections.
+"""Secure made clusters by TLS and SASL: secrets, brokers' settings, and a client.properties for each node.
 
-KRaft controllers, ZooKeeper and metrics stay plaintext. Brokers read secrets from files (KIP-651, KIP-421, KIP-614).
-Client nodes use this module, too.
+KRaft controllers, ZooKeeper and metrics stay plaintext. Settings refer to secrets in files (KIP-651, KIP-421, KIP-614).
 """
 
 from __future__ import annotations
 
-import socket
-import ssl
-from collections.abc import Iterable
+import secrets
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from functools import cached_property
 from pathlib import Path
-from typing import Any
 
-from kafka.net.sasl import get_sasl_mechanism
+from clusters.kafka.certificates import AUTHORITY, issue
+from clusters.kafka.properties import render
+from history.folder import write_private
 
 USER = "plimsoll"
-FOLDER = "security"
-AUTHORITY, PASSWORD = "authority.pem", "password"
-_KAFKA_PYTHON = ("sasl_mechanism", "sasl_plain_username", "sasl_plain_password")
+FOLDER, PASSWORD = "security", "password"
 _PROVIDER = {
     "config.providers": "directory",
     "config.providers.directory.class": "org.apache.kafka.common.config.provider.DirectoryConfigProvider",
@@ -31,44 +27,38 @@ _LOGIN_MODULES = {
 
 
 @dataclass(frozen=True)
-class Access:
-    """A node's credentials; ``tls`` (one_way, mutual) or ``sasl`` (a mechanism) may be None."""
+class Secrets:
+    """A run's keys and password in a folder; ``tls`` (one_way, mutual) or ``sasl`` (a mechanism) may be None."""
 
-    node: str
-    folder: str
+    folder: Path
     tls: str | None = None
     sasl: str | None = None
 
-    @property
-    def protocol(self) -> str:
-        transport = "SSL" if self.tls else "PLAINTEXT"
-        return f"SASL_{transport}" if self.sasl else transport
+    def create(self, addresses: Mapping[str, str]) -> None:
+        """Write the password, and certificate and client.properties of each node (name → address)."""
+        self.folder.mkdir(mode=0o700)
+        if self.sasl:
+            write_private(self.folder / PASSWORD, secrets.token_hex(24))
+        if self.tls:
+            issue(self.folder, addresses)
+        for node in addresses:
+            write_private(self.client_file(node), render(self._client_settings(node)))
 
-    @property
-    def authority(self) -> Path:
-        return Path(self.folder) / AUTHORITY
-
-    @property
-    def identity(self) -> Path:
-        return Path(self.folder) / f"{self.node}.pem"
+    def client_file(self, node: str) -> Path:
+        return self.folder / f"{node}.properties"
 
     def password(self) -> str:
-        return (Path(self.folder) / PASSWORD).read_text()
+        return (self.folder / PASSWORD).read_text()
 
-    def write_password(self, password: str) -> None:
-        file = Path(self.folder) / PASSWORD
-        file.touch(mode=0o600)
-        file.write_text(password)
-
-    def broker_settings(self, listeners: Iterable[str], plaintext: Iterable[str]) -> dict[str, str]:
-        protocols = dict.fromkeys(listeners, self.protocol) | dict.fromkeys(plaintext, "PLAINTEXT")
+    def broker_settings(self, node: str, listeners: Iterable[str], plaintext: Iterable[str]) -> dict[str, str]:
+        protocols = dict.fromkeys(listeners, self._protocol) | dict.fromkeys(plaintext, "PLAINTEXT")
         settings = {"listener.security.protocol.map": ",".join(f"{name}:{of}" for name, of in protocols.items())}
         settings |= _PROVIDER
         if self.tls:
-            settings |= self._stores()
+            settings |= self._trust_store() | self._key_store(node)
             # Without the listener's prefix it would not apply to SASL_SSL (KIP-684).
-            asked_for = "required" if self.tls == "mutual" else "none"
-            settings |= {f"listener.name.{name.lower()}.ssl.client.auth": asked_for for name in listeners}
+            client_auth = "required" if self.tls == "mutual" else "none"
+            settings |= {f"listener.name.{name.lower()}.ssl.client.auth": client_auth for name in listeners}
         if self.sasl:
             settings |= {
                 "sasl.enabled.mechanisms": self.sasl,
@@ -78,22 +68,31 @@ class Access:
             settings |= {f"listener.name.{name.lower()}.{of_listener}": self._jaas() for name in listeners}
         return settings
 
-    def java(self) -> dict[str, str]:
-        settings = {"security.protocol": self.protocol, **_PROVIDER}
+    def _client_settings(self, node: str) -> dict[str, str]:
+        settings = {"security.protocol": self._protocol, **_PROVIDER}
         if self.tls:
-            settings |= self._stores()
+            settings |= self._trust_store()
+        if self.tls == "mutual":
+            settings |= self._key_store(node)
         if self.sasl:
             settings |= {"sasl.mechanism": self.sasl, "sasl.jaas.config": self._jaas()}
         return settings
 
-    def _stores(self) -> dict[str, str]:
+    @property
+    def _protocol(self) -> str:
+        transport = "SSL" if self.tls else "PLAINTEXT"
+        return f"SASL_{transport}" if self.sasl else transport
+
+    def _trust_store(self) -> dict[str, str]:
+        return {"ssl.truststore.type": "PEM", "ssl.truststore.location": str(self.folder / AUTHORITY)}
+
+    def _key_store(self, node: str) -> dict[str, str]:
+        key_and_certificate = self._content_of(f"{node}.pem")
         return {
             # Not ssl.keystore.location: for a file, 2.8 requires an encrypted key.
             "ssl.keystore.type": "PEM",
-            "ssl.keystore.key": self._content_of(self.identity.name),
-            "ssl.keystore.certificate.chain": self._content_of(self.identity.name),
-            "ssl.truststore.type": "PEM",
-            "ssl.truststore.location": str(self.authority),
+            "ssl.keystore.key": key_and_certificate,
+            "ssl.keystore.certificate.chain": key_and_certificate,
         }
 
     def _jaas(self) -> str:
@@ -103,34 +102,3 @@ class Access:
 
     def _content_of(self, file: str) -> str:
         return f"${{directory:{self.folder}:{file}}}"
-
-    def kafka_python(self) -> dict[str, Any]:
-        settings: dict[str, Any] = {"security_protocol": self.protocol}
-        if self.tls:
-            settings["ssl_context"] = self.context
-        return settings | self._login(*_KAFKA_PYTHON)
-
-    def librdkafka(self) -> dict[str, str]:
-        settings = {"security.protocol": self.protocol}
-        if self.tls:
-            settings["ssl.ca.location"] = str(self.authority)
-        if self.tls == "mutual":
-            settings |= {"ssl.certificate.location": str(self.identity), "ssl.key.location": str(self.identity)}
-        return settings | self._login("sasl.mechanism", "sasl.username", "sasl.password")
-
-    def _login(self, mechanism: str, username: str, password: str) -> dict[str, str]:
-        return {mechanism: self.sasl, username: USER, password: self.password()} if self.sasl else {}
-
-    @cached_property
-    def context(self) -> ssl.SSLContext:
-        """Trust only the run's authority, and check addresses."""
-        context = ssl.create_default_context(cafile=self.authority)
-        if self.tls == "mutual":
-            context.load_cert_chain(self.identity)
-        return context
-
-    def encrypted(self, sock: socket.socket, host: str) -> socket.socket:
-        return self.context.wrap_socket(sock, server_hostname=host) if self.tls else sock
-
-    def conversation(self) -> Any:
-        return get_sasl_mechanism(self.sasl)(**self._login(*_KAFKA_PYTHON))

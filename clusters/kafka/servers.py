@@ -9,11 +9,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from clusters.kafka.access import Access
 from clusters.kafka.jars import version_of
 from clusters.kafka.metrics import RULES
-from clusters.kafka.security import FOLDER, Access
+from clusters.kafka.properties import render
+from clusters.kafka.security import FOLDER, Secrets
 from clusters.runtimes.nodes import Node
-from clusters.runtimes.ports import PORTS
+from clusters.runtimes.ports import Listener, endpoints_of
 from clusters.scenario.scenario import Cluster
 from history.errors import BadInput
 from history.java import Java
@@ -23,7 +25,7 @@ CONTROLLER_ID = 100
 PROTOCOL_VERSION = "inter.broker.protocol.version"
 ELR = "eligible.leader.replicas.version"
 RACK_AWARE_SELECTOR = "org.apache.kafka.common.replica.RackAwareReplicaSelector"  # KIP-392
-_LISTENERS = ("REPLICATION", "CLIENT", "PROBE")
+_LISTENERS: tuple[Listener, ...] = ("REPLICATION", "CLIENT", "PROBE")
 SCRAM = "SCRAM-SHA-512"
 _SASL_CALLS_REMOVED = 23  # in Java (KAFKA-17078)
 
@@ -156,10 +158,16 @@ def check_java(version: str, cluster: Cluster, java: Java) -> None:
         )
 
 
-def access_of(cluster: Cluster, work: Path, name: str) -> Access | None:
-    """Return a node's credentials, None for plaintext."""
+def secrets_of(cluster: Cluster, work: Path) -> Secrets | None:
+    """Return a run's secrets, None for plaintext."""
     security = cluster.security
-    return Access(name, str(work / FOLDER), security.tls, security.sasl) if security else None
+    return Secrets(work / FOLDER, security.tls, security.sasl) if security else None
+
+
+def access_of(cluster: Cluster, work: Path, name: str) -> Access | None:
+    """Return a node's access to the brokers, None for plaintext."""
+    secrets = secrets_of(cluster, work)
+    return Access(secrets.client_file(name)) if secrets else None
 
 
 def metadata_nodes_of(release: Release, cluster: Cluster, addresses: Sequence[str], work: Path) -> list[Node]:
@@ -191,11 +199,11 @@ def _java_node(
     folder = work / name
     role = name.partition("-")[0]
     agent = release.agent if role == "broker" else None
-    flags = _jvm_flags(cluster, role)
+    flags, endpoints = _jvm_flags(cluster, role), endpoints_of(role, address)
     if agent:
-        flags += (f"-javaagent:{agent}={address}:{PORTS['METRICS']}:{RULES}",)
+        flags += (f"-javaagent:{agent}={endpoints['METRICS']}:{RULES}",)
     loggers = cluster.debug if role == "broker" else []
-    access = access_of(cluster, work, name) if role == "broker" else None
+    secrets = secrets_of(cluster, work) if role == "broker" else None
     logging = (*_LOGGING, *(f"-Dorg.slf4j.simpleLogger.log.{logger}=debug" for logger in loggers))
     return Node(
         name=name,
@@ -204,11 +212,12 @@ def _java_node(
         folder=folder,
         program=release.java.command,
         arguments=(*flags, *logging, "-cp", release.class_path, *main, str(folder / "server.properties")),
+        endpoints=endpoints,
         node_id=node_id,
         readable=(
             *(release.jars, release.java.home),
             *((agent, RULES) if agent else ()),
-            *((Path(access.folder),) if access else ()),
+            *((secrets.folder,) if secrets else ()),
         ),
         log_dir_count=cluster.log_dirs if role == "broker" else 1,
         disk_bytes=next((size for name, size in cluster.disks.items() if cluster.broker_ids[name] == node_id), None),
@@ -236,7 +245,7 @@ def metadata_node_config(
     if release.mode == "zookeeper":
         return {
             "dataDir": str(node.folder / "data"),
-            "clientPort": str(PORTS["ZOOKEEPER"]),
+            "clientPort": str(node.endpoints["ZOOKEEPER"].port),
             "clientPortAddress": node.address,
             "tickTime": "1000",  # sessions between 2 and 20 s
             "maxClientCnxns": "0",
@@ -245,7 +254,7 @@ def metadata_node_config(
         **kraft_config(node, metadata_nodes),
         **_session_config(release.mode, cluster),
         "process.roles": "controller",
-        "listeners": f"CONTROLLER://{node.address}:{PORTS['CONTROLLER']}",
+        "listeners": f"CONTROLLER://{node.endpoints['CONTROLLER']}",
         "log.dirs": str(node.folder / "data"),
         **_replication_defaults(cluster),
         **cluster.config,
@@ -254,7 +263,7 @@ def metadata_node_config(
 
 def broker_config(release: Release, cluster: Cluster, node: Node, metadata_nodes: Sequence[Node]) -> dict[str, str]:
     """Return a broker's configuration."""
-    addresses = ",".join(f"{name}://{node.address}:{PORTS[name]}" for name in _LISTENERS)
+    addresses = ",".join(f"{name}://{node.endpoints[name]}" for name in _LISTENERS)
     common = {
         "listeners": addresses,
         "advertised.listeners": addresses,
@@ -267,7 +276,7 @@ def broker_config(release: Release, cluster: Cluster, node: Node, metadata_nodes
     if release.mode == "zookeeper":
         own = {
             "broker.id": str(node.node_id),
-            "zookeeper.connect": f"{metadata_nodes[0].address}:{PORTS['ZOOKEEPER']}",
+            "zookeeper.connect": str(metadata_nodes[0].endpoints["ZOOKEEPER"]),
             "listener.security.protocol.map": ",".join(f"{name}:PLAINTEXT" for name in _LISTENERS),
         }
         if cluster.metadata_version:
@@ -276,8 +285,9 @@ def broker_config(release: Release, cluster: Cluster, node: Node, metadata_nodes
         own = {**kraft_config(node, metadata_nodes), "process.roles": "broker"}
         if cluster.log_dirs > 1:
             own["metadata.log.dir"] = str(node.metadata_dir)
-    if access := access_of(cluster, node.folder.parent, node.name):
-        own |= access.broker_settings(_LISTENERS, plaintext=("CONTROLLER",) if release.mode == "kraft" else ())
+    if secrets := secrets_of(cluster, node.folder.parent):
+        plaintext = ("CONTROLLER",) if release.mode == "kraft" else ()
+        own |= secrets.broker_settings(node.name, _LISTENERS, plaintext)
     return {**common, **own, **_rack_config(cluster, node), **cluster.config}
 
 
@@ -292,7 +302,7 @@ def kraft_config(node: Node, voters: Sequence[Node]) -> dict[str, str]:
     """Return the common part of controllers, brokers and the storage tool."""
     return {
         "node.id": str(node.node_id),
-        "controller.quorum.voters": ",".join(f"{v.node_id}@{v.address}:{PORTS['CONTROLLER']}" for v in voters),
+        "controller.quorum.voters": ",".join(f"{v.node_id}@{v.endpoints['CONTROLLER']}" for v in voters),
         "controller.listener.names": "CONTROLLER",
         "listener.security.protocol.map": ",".join(f"{name}:PLAINTEXT" for name in (*_LISTENERS, "CONTROLLER")),
     }
@@ -310,25 +320,8 @@ def _replication_defaults(cluster: Cluster) -> dict[str, str]:
     return {"offsets.topic.replication.factor": factor, "transaction.state.log.replication.factor": factor}
 
 
-def render(config: Mapping[str, str]) -> str:
-    """Return a properties file that Java's ``Properties.load`` reads back unchanged."""
-    return "".join(f"{_escaped(name, ' :=#!')}={_escaped_value(value)}\n" for name, value in sorted(config.items()))
-
-
 def change(properties: str, settings: Mapping[str, str]) -> str:
     """Change or add settings of a ``render``ed file; other lines stay."""
     lines = [*properties.splitlines(keepends=True), *render(settings).splitlines(keepends=True)]
     by_name = {re.split(r"(?<!\\)=", line, maxsplit=1)[0]: line for line in lines}
     return "".join(line for _, line in sorted(by_name.items()))
-
-
-def _escaped_value(text: str) -> str:
-    """Escape leading blanks, which Java would drop."""
-    rest = text.lstrip(" ")
-    return "\\ " * (len(text) - len(rest)) + _escaped(rest)
-
-
-def _escaped(text: str, signs: str = "") -> str:
-    named = {"\n": r"\n", "\r": r"\r", "\t": r"\t", "\f": r"\f", "\\": r"\\", **{sign: f"\\{sign}" for sign in signs}}
-    units = memoryview(text.encode("utf-16-le")).cast("H")
-    return "".join(named.get(chr(unit), chr(unit)) if unit < 128 else f"\\u{unit:04x}" for unit in units)

@@ -7,14 +7,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from clusters.kafka.properties import render
 from clusters.kafka.security import USER
-from clusters.kafka.servers import ELR, HEADLESS, QUICK_JVM, SCRAM, Release, access_of, kraft_config, render
+from clusters.kafka.servers import ELR, HEADLESS, QUICK_JVM, SCRAM, Release, kraft_config, secrets_of
 from clusters.runtimes.nodes import Node, opened
 from clusters.runtimes.ports import PORTS
 from clusters.runtimes.runtime import Runtime
 from clusters.runtimes.tools import run_tool
 from clusters.scenario.scenario import Cluster
 from history.errors import HarnessError
+from history.folder import write_private
 from history.java import Java
 
 
@@ -68,7 +70,7 @@ class Tools:
     def store_user(self, zookeeper: Node) -> None:
         """Add SCRAM's user to ZooKeeper before brokers log in as it."""
         if password := self._password(zookeeper):
-            at = f"{zookeeper.address}:{PORTS['ZOOKEEPER']}"
+            at = str(zookeeper.endpoints["ZOOKEEPER"])
             user = ("--entity-type", "users", "--entity-name", USER, "--add-config", f"{SCRAM}=[password={password}]")
             self._call(zookeeper, "kafka.admin.ConfigCommand", "--zookeeper", at, "--alter", *user)
 
@@ -76,9 +78,8 @@ class Tools:
         """Pass arguments in a file: other users can read command lines."""
         tool = tool_node(self.release.java, self.release.jars, beside, main)
         file = tool.folder / "arguments"
-        file.touch(mode=0o600)
         try:
-            file.write_text("".join(f"{_quoted(each)}\n" for each in (main, *arguments)))
+            write_private(file, "".join(f"{_quoted(each)}\n" for each in (main, *arguments)))
             run_tool(self.runtime, replace(tool, arguments=(*tool.arguments, f"@{file}"), writable=writable))
         except HarnessError as error:
             password = self._password(beside)
@@ -87,8 +88,8 @@ class Tools:
             file.unlink(missing_ok=True)
 
     def _password(self, node: Node) -> str | None:
-        access = access_of(self.cluster, node.folder.parent, USER)
-        return access.password() if access and access.sasl == SCRAM else None
+        secrets = secrets_of(self.cluster, node.folder.parent)
+        return secrets.password() if secrets and secrets.sasl == SCRAM else None
 
     def _features(self) -> list[str]:
         cluster = self.cluster

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Literal
 
-from clusters.runtimes.runtime import OPTIONAL, Runtime
+from clusters.runtimes.runtime import CAPABILITIES, OPTIONAL, Runtime
 from history.errors import BadInput, NoDocker
 
 
@@ -21,9 +21,10 @@ def open_runtime(name: str, run: Path) -> Runtime:
 
 
 def capabilities(name: str) -> frozenset[str]:
-    """Return a runtime's optional capabilities, which steps name as needs."""
+    """Return the capabilities of servers that a runtime runs, which steps name as needs."""
     runtime = open_runtime(name, Path())
-    return frozenset(part for part in OPTIONAL if getattr(runtime, part) is not None)
+    lacking = {part for part in OPTIONAL if getattr(runtime, part) is None}
+    return CAPABILITIES - lacking - ({"disconnect"} if "network" in lacking else set())
 
 
 def choose_runtime(wanted: str) -> Literal["docker", "process"]:

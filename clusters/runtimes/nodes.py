@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import errno
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from clusters.runtimes.ports import Endpoint, Listener
 from history.errors import HarnessError
 
 FOLDER = os.O_RDONLY | os.O_DIRECTORY  # to open one
@@ -16,7 +17,7 @@ FOLDER = os.O_RDONLY | os.O_DIRECTORY  # to open one
 
 @dataclass(frozen=True)
 class Node:
-    """All that a runtime needs to start a node.
+    """All that a runtime needs to start a node; a broker of others has no address, program or arguments.
 
     ``program`` is a path, or ``python`` for the runtime's own. Paths in it and in ``arguments`` are the host's; nodes
     see them under the same names. The node may write to ``folder``.
@@ -26,8 +27,9 @@ class Node:
     role: str
     address: str
     folder: Path
-    program: str
-    arguments: tuple[str, ...]
+    program: str = ""
+    arguments: tuple[str, ...] = ()
+    endpoints: Mapping[Listener, Endpoint] = field(default_factory=dict)  # of a server
     node_id: int | None = None
     readable: tuple[Path, ...] = ()  # other files and folders that it reads
     writable: tuple[Path, ...] = ()  # and writes

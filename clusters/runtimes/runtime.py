@@ -10,7 +10,12 @@ from history.errors import HarnessError
 T = TypeVar("T")
 
 NodeState = Literal["running", "paused", "exited", "absent"]
-OPTIONAL = ("network", "resource_limits", "disks")  # what steps may need
+OPTIONAL = ("network", "resource_limits", "disks")  # parts of a runtime
+# What steps may need of servers. "files": readable and writable here; "settings", "binaries": changed for the next
+# start; "controllers": nodes of their own.
+CAPABILITIES = frozenset(
+    ("kill", "stop", "start", "pause", "disconnect", *OPTIONAL, "files", "settings", "binaries", "controllers")
+)
 
 
 class Runtime(Protocol):
@@ -68,11 +73,25 @@ class LimitCounters(NamedTuple):
     held_back: int
 
 
+class Flow(NamedTuple):
+    """TCP packets between two addresses (None: any), by the port of one; ``share`` of them, at random.
+
+    ``response_ends``: only those that end a response (PSH).
+    """
+
+    source: str | None
+    destination: str | None
+    port: int
+    port_of: Literal["source", "destination"]
+    share: float = 1.0
+    response_ends: bool = False
+
+
 class Network(Protocol):
     """Drop, limit or delay traffic between nodes, with the kernel's counters."""
 
-    def drop_packets(self, node: Node, rule: str, matches: list[str]) -> None:
-        """Drop a node's packets that match iptables expressions; ``rule`` has at most 28 letters."""
+    def drop_packets(self, node: Node, rule: str, flows: list[Flow]) -> None:
+        """Drop a node's packets; ``rule`` has at most 28 letters."""
         ...
 
     def dropped_packets(self, node: Node, rule: str) -> int | None:
@@ -140,8 +159,8 @@ def available(capability: T | None, name: str) -> T:
     """Return a capability that the plan has checked.
 
     Raises:
-        HarnessError: the runtime lacks it.
+        HarnessError: the cluster lacks it.
     """
     if capability is None:
-        raise HarnessError(f"This runtime has no {name}; use --runtime=docker.")
+        raise HarnessError(f"This cluster has no {name}.")
     return capability

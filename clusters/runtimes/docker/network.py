@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 from clusters.runtimes.docker.namespaces import Namespaces
 from clusters.runtimes.nodes import Node
-from clusters.runtimes.runtime import LimitCounters
+from clusters.runtimes.runtime import Flow, LimitCounters
 
 HAS_EGRESS_LIMIT = "tc class show dev eth0 | grep -q 'htb 1:1 '"
 NETEM_PACKETS = 100_000  # held back at a time; more are dropped
@@ -34,8 +34,8 @@ class DockerNetwork:
     def __init__(self, namespaces: Namespaces) -> None:
         self._namespaces = namespaces
 
-    def drop_packets(self, node: Node, rule: str, matches: list[str]) -> None:
-        commands = [f"-N {rule}", *(f"-A {rule} {match} -j DROP" for match in matches)]
+    def drop_packets(self, node: Node, rule: str, flows: list[Flow]) -> None:
+        commands = [f"-N {rule}", *(f"-A {rule} {_match(flow)} -j DROP" for flow in flows)]
         hooks = [f"-I {hook} -j {rule}" for hook in ("INPUT", "OUTPUT")]
         script = " && ".join(f"iptables -w {command}" for command in commands + hooks)
         self._namespaces.run_script(node, script, f"drop packets of {node.name}")
@@ -89,6 +89,17 @@ class DockerNetwork:
                 waiting = qdisc["backlog"] > 0
                 return LimitCounters(passed_bytes=qdisc["bytes"], held_back=qdisc["overlimits"] + waiting)
         return None
+
+
+def _match(flow: Flow) -> str:
+    """Return iptables expressions."""
+    parts = [f"-s {flow.source}"] * bool(flow.source) + [f"-d {flow.destination}"] * bool(flow.destination)
+    parts.append(f"-p tcp --{'sport' if flow.port_of == 'source' else 'dport'} {flow.port}")
+    if flow.response_ends:
+        parts.append("--tcp-flags PSH PSH")
+    if flow.share < 1:
+        parts.append(f"-m statistic --mode random --probability {flow.share:.6f}")
+    return " ".join(parts)
 
 
 def _classed(node: Node, port: int) -> str:
