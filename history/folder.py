@@ -11,6 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from history.errors import EvidenceError
 from history.remote import AT_ONCE, AnyPath, RemotePath
@@ -50,6 +51,10 @@ class RunFolder:
     @property
     def work(self) -> Path:
         return self.path / "work"
+
+    @property
+    def hooks(self) -> Path:
+        return self.path / "hooks"
 
     @property
     def clients(self) -> Path:
@@ -155,6 +160,12 @@ def _sha256(file: Path) -> str:
         return hashlib.file_digest(stream, "sha256").hexdigest()
 
 
+def write_private(path: Path, text: str) -> None:
+    """Write a new file that only its owner can read."""
+    path.touch(mode=0o600)
+    path.write_text(text)
+
+
 def write_atomically(path: AnyPath, text: str) -> None:
     """Write a file by renaming, except streams.
 
@@ -169,6 +180,15 @@ def write_atomically(path: AnyPath, text: str) -> None:
     else:
         with replacing(path) as partial:
             partial.write_text(text)
+
+
+def read_notes(path: Path) -> dict[str, Any]:
+    """Return a JSON object that earlier tasks wrote; empty before the first."""
+    try:
+        found: dict[str, Any] = json.loads(path.read_text())
+    except FileNotFoundError:
+        return {}
+    return found
 
 
 @contextmanager

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import closing
+from operator import attrgetter
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -104,6 +105,16 @@ class BackgroundWriter(BatchWriter):
                 self._written()
             finally:
                 super().close()
+
+
+def batch_of(rows: Sequence[object], schema: pa.Schema, **same: object) -> pa.RecordBatch:
+    """Return the rows' attributes as columns, null without one; ``same`` are values for all rows."""
+    found = {name: map(attrgetter(name), rows) for name in schema.names if rows and hasattr(rows[0], name)}
+    columns = [
+        pa.repeat(pa.scalar(same.get(name), kind), len(rows)) if name not in found else pa.array(found[name], kind)
+        for name, kind in zip(schema.names, schema.types, strict=True)
+    ]
+    return pa.RecordBatch.from_arrays(columns, schema=schema)
 
 
 class RowWriter(BatchWriter):

@@ -37,8 +37,13 @@ def counted(count: int, what: str) -> str:
 
 def some_of(things: Sequence[object], most: int = 5) -> str:
     """Return ``orders-0, orders-1 and 3 more``."""
-    listed = ", ".join(map(str, things[:most]))
-    return listed if len(things) <= most else f"{listed} and {len(things) - most:,} more"
+    first = ", ".join(map(str, things[:most]))
+    return first if len(things) <= most else f"{first} and {len(things) - most:,} more"
+
+
+def listed(names: Sequence[str]) -> str:
+    """Return ``a, b and c``."""
+    return " and ".join([part for part in (", ".join(names[:-1]), *names[-1:]) if part])
 
 
 def in_words(values: Mapping[str, Any], origin_ns: int | None = None) -> str:

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
+from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
-from clusters.kafka.security import Access
+from clusters.kafka.access import Access
 from history.draws import Sizes
 from history.errors import BadInput
 from history.verifiable import PREFIX
-
-if TYPE_CHECKING:  # client nodes lack cryptography
-    from clusters.kafka.client_access import ClientAccess
 
 OFFER = "offer.json"  # {"rate_per_s"}: the requested rate, written atomically
 OFFERED = "offered.json"  # {"rate_per_s", "from_ns"}: due time of the first record at that rate
@@ -23,12 +21,25 @@ KAFKA_PYTHON_IN_FLIGHT = 10_000  # with more it stalls for seconds at its own li
 
 @dataclass(frozen=True, kw_only=True)
 class ClientConfig:
-    """Settings of all clients; ``out`` is a folder, ``summary`` a path."""
+    """Settings of all clients; ``out`` is a folder, ``summary`` and ``access`` (a client.properties) are paths.
+
+    ``id_prefix`` precedes ids on a cluster that has other clients.
+    """
 
     client_id: str
     out: str
     summary: str
-    access: Access | ClientAccess | None = None
+    access: str | None = None
+    id_prefix: str = ""
+
+    @cached_property
+    def credentials(self) -> Access | None:
+        return Access(Path(self.access)) if self.access else None
+
+    @property
+    def id_on_cluster(self) -> str:
+        """Return the client.id, and the transactional.id or group.id if it has one."""
+        return f"{self.id_prefix}{self.client_id}"
 
     def stream(self, table: str) -> Path:
         return Path(self.out) / f"{table}-{self.client_id}.arrow"
@@ -45,8 +56,7 @@ class ClientConfig:
 
     @classmethod
     def _revive(cls, settings: dict[str, Any]) -> dict[str, Any]:
-        access = settings.get("access")
-        return {**settings, "access": Access(**access)} if access else settings
+        return settings
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -162,11 +172,13 @@ class ShareMemberConfig(ClientConfig):
 class ProberConfig(ClientConfig):
     """Configure the wire probe; ``assignment``: topic → partition → broker ids.
 
-    ``busy`` is the largest share of the time in which a request is outstanding at a broker.
+    ``topic_ids``: see ``BrokerWatch``. ``busy`` is the largest share of the time in which a request is outstanding at a
+    broker.
     """
 
     brokers: dict[int, str]
     assignment: dict[str, dict[int, list[int]]]
+    topic_ids: dict[str, str] = field(default_factory=dict)
     hz: float = 20.0
     isr_hz: float = 10.0
     timeout_ms: int = 250

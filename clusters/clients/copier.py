@@ -34,12 +34,12 @@ class Turns:
         self._config = config
         self._inside = config.offsets == "in_transaction"
         self._ends: set[int] = set()
-        common: dict[str, Any] = {"bootstrap.servers": ",".join(config.bootstrap), "client.id": config.client_id}
-        common |= config.access.librdkafka() if config.access else {}
+        common: dict[str, Any] = {"bootstrap.servers": ",".join(config.bootstrap), "client.id": config.id_on_cluster}
+        common |= config.credentials.librdkafka() if config.credentials else {}
         self._producer = Producer(
             {
                 **common,
-                "transactional.id": config.client_id,
+                "transactional.id": config.id_on_cluster,
                 "transaction.timeout.ms": config.transaction_timeout_ms,
                 "linger.ms": 0,
             }
@@ -48,8 +48,8 @@ class Turns:
         self._consumer = Consumer(
             {
                 **common,
-                "group.id": config.client_id,
-                "group.instance.id": config.client_id,  # KIP-345: no wait for a killed copier's session
+                "group.id": config.id_on_cluster,
+                "group.instance.id": config.id_on_cluster,  # KIP-345: no wait for a killed copier's session
                 "isolation.level": "read_committed",
                 "auto.offset.reset": "earliest",
                 "enable.auto.commit": not self._inside,

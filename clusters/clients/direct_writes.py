@@ -28,7 +28,7 @@ def write_directly(world: World, node: Node, step: Write, phase: str, go_on: Cal
     errors: list[str | None] = []
     stream = world.folder.work / "streams" / f"sends-{producer_id}.arrow"
     started_ns = time.monotonic_ns()
-    with world.connect(node, "CLIENT", REQUEST_LIMIT_S) as connection, RowWriter(stream, SENDS) as ledger:
+    with world.reports.connect(node, "CLIENT", REQUEST_LIMIT_S) as connection, RowWriter(stream, SENDS) as ledger:
         answers = produce(connection, step.topic, step.partition, batches, step.acks, go_on=go_on)
         for answer, batch in zip(answers, batches, strict=True):  # at once, to survive a crash of this process
             for row in _rows(producer_id, step, answer, range(len(errors), len(errors) + len(batch))):

@@ -146,7 +146,7 @@ class KafkaPython(OneByOne):
         self._producer = KafkaProducer(
             kafka_client=leaders.client,
             bootstrap_servers=config.bootstrap,
-            client_id=config.client_id,
+            client_id=config.id_on_cluster,
             acks=config.acks if config.acks == "all" else int(config.acks),
             enable_idempotence=config.idempotence,  # kafka-python silently turns it off unless set
             retries=config.retries,
@@ -162,7 +162,7 @@ class KafkaPython(OneByOne):
             reconnect_backoff_ms=50,
             reconnect_backoff_max_ms=500,
             metrics_enabled=False,
-            **(config.access.kafka_python() if config.access else {}),
+            **(config.credentials.kafka_python() if config.credentials else {}),
         )
         wait_until(
             lambda: self._producer.partitions_for(config.topic),
@@ -242,8 +242,8 @@ def connection_settings(config: ProducerConfig | MemberConfig | ShareMemberConfi
     """Return the settings of all librdkafka clients."""
     return {
         "bootstrap.servers": ",".join(config.bootstrap),
-        **(config.access.librdkafka() if config.access else {}),
-        "client.id": config.client_id,
+        **(config.credentials.librdkafka() if config.credentials else {}),
+        "client.id": config.id_on_cluster,
         "topic.metadata.refresh.interval.ms": 1000,
         "reconnect.backoff.ms": 50,
         "reconnect.backoff.max.ms": 500,

@@ -16,7 +16,8 @@ from kafka.cluster import ClusterMetadata
 from kafka.errors import KafkaError
 from kafka.net.compat import KafkaNetClient
 
-from clusters.kafka.connection import Connection, Login
+from clusters.kafka.access import Access
+from clusters.kafka.connection import Connection
 from clusters.kafka.fetching import CONSUMER
 from clusters.kafka.offsets import ListedOffset, list_offsets
 from clusters.kafka.views import ClusterView, metadata
@@ -93,7 +94,9 @@ class NewestLeaders(ClusterMetadata):  # type: ignore[misc]  # kafka-python has 
 class Brokers:
     """Query all brokers, ignoring silent ones; not thread-safe."""
 
-    def __init__(self, bootstrap: Sequence[str], client_id: str, timeout_s: float, access: Login | None = None) -> None:
+    def __init__(
+        self, bootstrap: Sequence[str], client_id: str, timeout_s: float, access: Access | None = None
+    ) -> None:
         addresses = [(host, int(port)) for host, _, port in (address.rpartition(":") for address in bootstrap)]
         self._connections = {
             address: Connection(*address, timeout_s, client_id, access=access) for address in addresses

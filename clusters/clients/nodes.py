@@ -23,9 +23,9 @@ from clusters.clients.configs import (
     VerifiableProducerConfig,
 )
 from clusters.kafka.builds import Build
-from clusters.live.world import ANSWER_S_A_PARTITION, World
+from clusters.live.reports import ANSWER_S_A_PARTITION
+from clusters.live.world import World
 from clusters.runtimes.nodes import Node
-from clusters.runtimes.ports import PORTS
 from clusters.scenario.durations import drain_limit_s
 from clusters.scenario.groups import GROUP_ID, Group, ShareGroup
 from clusters.scenario.load import Payload, Transaction
@@ -40,6 +40,8 @@ PROBE_HZ = 20.0
 ISR_HZ = 10.0
 PROBED_ROWS_PER_S = 10_000  # limit, for many partitions
 ANSWER_LIMIT_S = 0.25  # plus a share per partition
+OTHERS_ANSWER_LIMIT_S = 2.0  # on a cluster that somebody else runs
+OTHERS_BUSY = 0.2  # there, a request is outstanding at a broker for at most this share of the time
 OFFER_LIMIT_S = 10.0
 CONSUMER, PROBER, DRAIN, COPIER = "consumer", "prober", "drain", "copier"
 CONFIG, ALIVE = "config.json", "alive"
@@ -73,7 +75,7 @@ def _node(world: World, name: str, role: str, module: str, java: Build | None = 
         program="python",
         arguments=("-m", f"clusters.clients.{module}", str(folder / CONFIG)),
         readable=(
-            *((Path(access.folder),) if access else ()),
+            *((access.path.parent,) if access else ()),
             *((java.jars, world.plan.java.home) if java else ()),
         ),
         writable=(world.folder.work / "streams", world.folder.clients),
@@ -107,11 +109,11 @@ def start_member(world: World, node: Node) -> None:
     if load is None or load.group is None:
         raise HarnessError(f"Scenario {world.scenario.name} has no consumer group, so there is no {name}.")
     node.folder.mkdir(exist_ok=True)
-    summary = world.folder.clients / f"{name}.{world.incarnation_of(node) + 1}.json"
+    summary = world.folder.clients / f"{name}.{world.incarnation(node) + 1}.json"
     settings = _common_settings(world, name, summary) | {
         "bootstrap": world.bootstrap,
         "topic": load.topic,
-        "group_id": GROUP_ID,
+        "group_id": f"{world.plan.id_prefix}{GROUP_ID}",
         "alive": str(node.folder / ALIVE),
     }
     write_atomically(node.folder / CONFIG, _member_config(load.group, world.scenario.isolation, settings).to_json())
@@ -168,24 +170,28 @@ def _no_client(world: World, name: str) -> HarnessError:
 
 
 def _common_settings(world: World, node: str, summary: Path) -> dict[str, Any]:
+    access = world.access(node)
     return {
         "client_id": summary.stem,
         "out": str(world.folder.work / "streams"),
         "summary": str(summary),
-        "access": world.access(node),
+        "access": str(access.path) if access else None,
+        "id_prefix": world.plan.id_prefix,
     }
 
 
 def _prober_config(world: World, settings: dict[str, Any]) -> ProberConfig:
     ids = world.scenario.cluster.broker_ids
     hz, isr_hz = probe_rates(world.scenario)
+    limit_s, busy = (ANSWER_LIMIT_S, 1.0) if world.plan.attached is None else (OTHERS_ANSWER_LIMIT_S, OTHERS_BUSY)
     return ProberConfig(
         **settings,
-        brokers={number: f"{node.address}:{PORTS['PROBE']}" for number, node in world.brokers.items()},
+        brokers={number: str(node.endpoints["PROBE"]) for number, node in world.servers.brokers.items()},
         assignment={name: topic.assignment(ids) for name, topic in world.scenario.topics.items()},
         hz=hz,
         isr_hz=isr_hz,
-        timeout_ms=round(1000 * (ANSWER_LIMIT_S + ANSWER_S_A_PARTITION * len(world.partitions))),
+        timeout_ms=round(1000 * (limit_s + ANSWER_S_A_PARTITION * len(world.partitions))),
+        busy=busy,
     )
 
 

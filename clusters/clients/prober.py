@@ -10,67 +10,76 @@ import json
 import logging
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from queue import Empty, SimpleQueue
-from typing import Any
 
 from clusters.clients.configs import ProberConfig
 from clusters.clients.main import main, stop_on_sigterm
 from clusters.clients.pacing import SECOND_NS, Constant, Schedule
 from clusters.clients.summary import Summary
 from clusters.kafka.connection import Connection, transport_error_name
-from clusters.kafka.probe import BrokerProbe, ReplicaSample
-from clusters.kafka.views import ClusterView, metadata
+from clusters.kafka.probe import INCONSISTENT_TOPIC_ID, BrokerProbe, ReplicaSample, Tick
+from clusters.kafka.views import UNKNOWN_TOPIC, ClusterView, MetadataReader
 from history.partition import TopicPartition
-from history.streams import RowWriter
+from history.streams import BatchWriter, batch_of
 from history.tables import ISR, REPLICAS
 
 log = logging.getLogger("prober")
 
-Row = dict[str, Any]
-
 
 @dataclass
 class BrokerWatch:
-    """Convert one broker's answers into rows."""
+    """Sample one broker.
+
+    If ``topic_ids`` is not empty, samples of other topics with these names become errors. Sound: metadata that has a
+    topic's id shows that the samples before were of this topic, since brokers change their metadata before their logs
+    (with ZooKeeper, no metadata has the topic in between).
+    """
 
     broker_id: int
     probe: BrokerProbe
-    topics: list[str]
+    metadata: MetadataReader
+    topic_ids: Mapping[str, str] = field(default_factory=dict)
     _error: str | None = field(default=None, init=False)
 
-    def tick(self, *, with_isr: bool) -> tuple[list[Row], list[Row]]:
+    def tick(self, *, with_isr: bool) -> Tick:
         sent_ns = time.monotonic_ns()
         try:
             samples = self.probe.sample()
+            view = self._view() if with_isr or self.topic_ids else None
         except OSError as error:
             self._note(transport_error_name(error))
-            return [self._gap(replica, sent_ns) for replica in sorted(self.probe.replicas)], []
+            return Tick(self.broker_id, [self._gap(replica, sent_ns) for replica in sorted(self.probe.replicas)], None)
         self._note(None)
-        replicas = [{"broker_id": self.broker_id, **vars(sample)} for sample in samples]
-        return replicas, self._isr() if with_isr else []
-
-    def _isr(self) -> list[Row]:
-        try:
-            view = metadata(self.probe.connection, self.topics)
-        except OSError:
-            return []
+        if view is None:
+            return Tick(self.broker_id, samples, None)
+        others = {topic for topic, topic_id in self.topic_ids.items() if view.topic_ids.get(topic) != topic_id}
+        if others:
+            samples = [_of_other_topic(each, view) if each.topic in others else each for each in samples]
+            view = replace(view, partitions=[part for part in view.partitions if part.topic not in others])
         self._follow(view)
-        return isr_rows(str(self.broker_id), view)
+        return Tick(self.broker_id, samples, view)
+
+    def _view(self) -> ClusterView | None:
+        try:
+            return self.metadata.read()
+        except OSError:
+            if self.topic_ids:
+                raise
+            return None
 
     def _follow(self, view: ClusterView) -> None:
         self.probe.replicas |= {
             TopicPartition(part.topic, part.partition) for part in view.partitions if self.broker_id in part.replicas
         }
 
-    def _gap(self, replica: TopicPartition, sent_ns: int) -> Row:
-        sample = ReplicaSample(*replica, sent_ns, time.monotonic_ns(), error=self._error)
-        return {"broker_id": self.broker_id, **vars(sample)}
+    def _gap(self, replica: TopicPartition, sent_ns: int) -> ReplicaSample:
+        return ReplicaSample(*replica, sent_ns, time.monotonic_ns(), error=self._error)
 
     def _note(self, error: str | None) -> None:
         if error != self._error:
@@ -78,18 +87,9 @@ class BrokerWatch:
         self._error = error
 
 
-def isr_rows(observer: str, view: ClusterView) -> list[Row]:
-    """Return a broker's view as rows of ``isr``, without partition epoch and ELR."""
-    return [
-        {
-            "observer": observer,
-            "source": "metadata",
-            **vars(part),
-            "sent_ns": view.sent_ns,
-            "received_ns": view.received_ns,
-        }
-        for part in view.partitions
-    ]
+def _of_other_topic(sample: ReplicaSample, view: ClusterView) -> ReplicaSample:
+    error = INCONSISTENT_TOPIC_ID if sample.topic in view.topic_ids else sample.error or UNKNOWN_TOPIC
+    return ReplicaSample(sample.topic, sample.partition, sample.sent_ns, sample.received_ns, error=error)
 
 
 def _replicas_of(config: ProberConfig, broker_id: int) -> set[TopicPartition]:
@@ -105,9 +105,13 @@ def watches(config: ProberConfig) -> Iterator[BrokerWatch]:
     """Yield one watch per broker."""
     for broker_id, address in config.brokers.items():
         host, _, port = address.rpartition(":")
-        connection = Connection(host, int(port), config.timeout_ms / 1000, config.client_id, access=config.access)
+        host = host.removeprefix("[").removesuffix("]")  # IPv6
+        connection = Connection(
+            host, int(port), config.timeout_ms / 1000, config.id_on_cluster, access=config.credentials
+        )
         probe = BrokerProbe(connection, _replicas_of(config, broker_id))
-        yield BrokerWatch(broker_id, probe, sorted(config.assignment))
+        metadata = MetadataReader(connection, sorted(config.assignment))
+        yield BrokerWatch(broker_id, probe, metadata, config.topic_ids)
 
 
 def rests_until_ns(sent_ns: int, answered_ns: int, busy: float, throttled_until_ns: int) -> int:
@@ -119,7 +123,7 @@ def _keep_ticking(
     watch: BrokerWatch,
     schedules: tuple[Schedule, Schedule],
     stop: threading.Event,
-    rows: SimpleQueue[tuple[list[Row], list[Row]]],
+    ticks: SimpleQueue[Tick],
     busy: float,
 ) -> None:
     probes, views = schedules
@@ -131,53 +135,70 @@ def _keep_ticking(
         while not stop.wait(max(0, max(probes.due_ns(tick), not_before_ns) - time.monotonic_ns()) / SECOND_NS):
             sent_ns = time.monotonic_ns()
             due = views.due_by(sent_ns)
-            rows.put(watch.tick(with_isr=due > viewed))
+            ticks.put(watch.tick(with_isr=due > viewed))
             viewed = due
             answered_ns = time.monotonic_ns()
             tick = max(tick + 1, probes.due_by(answered_ns))
             not_before_ns = rests_until_ns(sent_ns, answered_ns, busy, watch.probe.connection.throttled_until_ns)
 
 
-Show = Callable[[list[Row], list[Row]], None]
+Show = Callable[[Tick], None]
 
 
-def run(config: ProberConfig, stop: threading.Event, show: Show = lambda *_: None) -> None:
+class _Tables:
+    """Write ticks to the streams ``replicas`` and ``isr``."""
+
+    def __init__(self, config: ProberConfig, files: ExitStack) -> None:
+        self._replicas = files.enter_context(BatchWriter(config.stream("replicas"), REPLICAS))
+        self._isr = files.enter_context(BatchWriter(config.stream("isr"), ISR))
+        self.rows = self.isr_rows = 0
+
+    def add(self, tick: Tick) -> None:
+        self._replicas.add(batch_of(tick.samples, REPLICAS, broker_id=tick.broker_id))
+        self.rows += len(tick.samples)
+        if view := tick.view:
+            same = {"observer": str(tick.broker_id), "source": "metadata"}
+            times = {"sent_ns": view.sent_ns, "received_ns": view.received_ns}
+            self._isr.add(batch_of(view.partitions, ISR, **same, **times))
+            self.isr_rows += len(view.partitions)
+        self._replicas.flush_if_due()
+        self._isr.flush_if_due()
+
+
+def run(config: ProberConfig, stop: threading.Event, show: Show = lambda _: None) -> None:
     """Probe until ``stop`` is set; write wall/monotonic pairs to ``clock.jsonl``; raise a thread's error.
 
-    ``show`` receives all written rows.
+    ``show`` receives all that is written.
     """
     summary = Summary(config, "prober")
-    rows: SimpleQueue[tuple[list[Row], list[Row]]] = SimpleQueue()
+    ticks: SimpleQueue[Tick] = SimpleQueue()
     start_ns = time.monotonic_ns()
     schedules = Schedule(start_ns, Constant(config.hz)), Schedule(start_ns, Constant(config.isr_hz))
     seconds = Schedule(start_ns, Constant(1.0))
     with ExitStack() as files:
-        replicas = files.enter_context(RowWriter(config.stream("replicas"), REPLICAS))
-        isr = files.enter_context(RowWriter(config.stream("isr"), ISR))
+        tables = _Tables(config, files)
         clock = files.enter_context((Path(config.out) / "clock.jsonl").open("a", buffering=1))
         pool = files.enter_context(ThreadPoolExecutor(len(config.brokers)))
         files.callback(stop.set)  # stops the threads before the pool waits for them
-        threads = [pool.submit(_keep_ticking, watch, schedules, stop, rows, config.busy) for watch in watches(config)]
-        ticks = 0
-        while not all(thread.done() for thread in threads) or not rows.empty():
-            if seconds.due_by(time.monotonic_ns()) > ticks:
-                ticks = seconds.due_by(time.monotonic_ns())
+        threads = [pool.submit(_keep_ticking, watch, schedules, stop, ticks, config.busy) for watch in watches(config)]
+        second = 0
+        while not all(thread.done() for thread in threads) or not ticks.empty():
+            if seconds.due_by(time.monotonic_ns()) > second:
+                second = seconds.due_by(time.monotonic_ns())
                 clock.write(json.dumps({"t_ns": time.monotonic_ns(), "wall": datetime.now(UTC).isoformat()}) + "\n")
-                summary.so_far(rows=replicas.rows)
+                summary.so_far(rows=tables.rows)
             try:
-                ticked = rows.get(timeout=0.1)
+                tick = ticks.get(timeout=0.1)
             except Empty:
                 continue
-            for writer, found in zip((replicas, isr), ticked, strict=True):
-                for row in found:
-                    writer.add(row)
-            show(*ticked)
-            if any(row["error"] is None for row in ticked[0]):
+            tables.add(tick)
+            show(tick)
+            if any(sample.error is None for sample in tick.samples):
                 summary.ready()
         for thread in threads:
             thread.result()
-    summary.end(rows=replicas.rows, isr_rows=isr.rows)
-    log.info("ended: %d samples, %d views", replicas.rows, isr.rows)
+    summary.end(rows=tables.rows, isr_rows=tables.isr_rows)
+    log.info("ended: %d samples, %d views", tables.rows, tables.isr_rows)
 
 
 if __name__ == "__main__":

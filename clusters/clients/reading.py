@@ -75,7 +75,7 @@ class Reader:
         self._config, self._pass = config, which_pass
         self._level = int(config.isolation == "read_committed")
         self.leaders = Leaders()
-        self._brokers = Brokers(config.bootstrap, config.client_id, ASK_S, config.access)
+        self._brokers = Brokers(config.bootstrap, config.id_on_cluster, ASK_S, config.credentials)
         self._sessions: dict[int, FetchSession] = {}
         self._threads = ThreadPoolExecutor(BROKERS, "fetch")
         self._fetching: dict[int, Future[_Answer]] = {}
@@ -92,7 +92,7 @@ class Reader:
 
     def _go_on_learning(self) -> None:
         """Query leaders in a thread: silent brokers must not delay reading."""
-        brokers = Brokers(self._config.bootstrap, self._config.client_id, ASK_S, self._config.access)
+        brokers = Brokers(self._config.bootstrap, self._config.id_on_cluster, ASK_S, self._config.credentials)
         every_s = LEARN_S + LEARN_S_A_PARTITION * len(self.partitions)
         while not self._closed.wait(AGAIN_S):
             self._unsure.wait(every_s)
@@ -161,7 +161,8 @@ class Reader:
             session.connection.close()
             session = None
         if session is None:
-            session = FetchSession(Connection(host, port, ANSWER_S, self._config.client_id, access=self._config.access))
+            access = self._config.credentials
+            session = FetchSession(Connection(host, port, ANSWER_S, self._config.id_on_cluster, access=access))
             self._sessions[broker] = session
         return session
 

@@ -63,7 +63,7 @@ class ReplicaReader:
         write_atomically(self._world.folder.clients / f"{self._id}.json", json.dumps(summary, indent=1))
 
     def _connect(self) -> Connection:
-        return self._world.connect(self._node, "CLIENT", timeout_s=2.0, client_id=self._id)
+        return self._world.reports.connect(self._node, "CLIENT", timeout_s=2.0, client_id=self._id)
 
     def _preferred(self, rack: str) -> Node:
         with self._connect() as connection:
@@ -73,7 +73,7 @@ class ReplicaReader:
                 except OSError as silence:
                     error = transport_error_name(silence)
                 if error is None:
-                    return self._node if preferred is None else self._world.node(preferred)
+                    return self._node if preferred is None else self._world.servers.node(preferred)
                 self._errors[error] += 1
                 self.stop.wait(SILENCE_S)
         return self._node

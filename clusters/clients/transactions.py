@@ -136,7 +136,7 @@ class Transactional(OneByOne):
             HarnessError: no coordinator answered within ``limit_s``.
         """
         settings = confluent_settings(self._config) | {
-            "transactional.id": self._config.client_id,
+            "transactional.id": self._config.id_on_cluster,
             "transaction.timeout.ms": self._config.transaction_timeout_ms,
             # librdkafka requires at most the transaction timeout.
             "socket.timeout.ms": min(self._config.request_timeout_ms + 1000, self._config.transaction_timeout_ms),

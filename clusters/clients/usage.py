@@ -17,7 +17,7 @@ from clusters.kafka.metrics import scrape
 from clusters.live.world import World
 from clusters.runtimes import counters
 from clusters.runtimes.nodes import Node
-from history.folder import write_atomically
+from history.folder import read_notes, write_atomically
 from history.tables import USAGE
 
 HOST = "host"
@@ -26,7 +26,7 @@ _ENDS_WITH_PROCESS = ("cpu_", "disk_", "gc_", "request_")  # counters that resta
 
 def record_usage(world: World, label: str) -> None:
     """Write one row per counter to a new file."""
-    names = [*(node.name for node in world.servers), *client_names(world)]
+    names = [*(node.name for node in world.servers.nodes), *client_names(world)]
     with ThreadPoolExecutor(len(names)) as pool:
         of_nodes = list(pool.map(lambda name: _sampled(world, label, name), names))
     rows = [row for sample in of_nodes for row in sample]
@@ -54,8 +54,8 @@ def _counted(world: World, name: str, carried: dict[str, dict[str, float]]) -> d
     before = carried.get(name, {})
     now = world.runtime.usage(name)
     if now and world.scenario.cluster.metrics:
-        address = next((node.address for node in world.brokers.values() if node.name == name), None)
-        now |= scrape(address) if address else {}
+        agents = (node.endpoints.get("METRICS") for node in world.servers.brokers.values() if node.name == name)
+        now |= scrape(agent) if (agent := next(agents, None)) else {}
     return {key: value + before.get(key, 0.0) for key, value in now.items()}
 
 
@@ -69,8 +69,4 @@ def _carried_file(world: World) -> Path:
 
 
 def _carried(world: World) -> dict[str, dict[str, float]]:
-    try:
-        found: dict[str, dict[str, float]] = json.loads(_carried_file(world).read_text())
-    except FileNotFoundError:
-        return {}
-    return found
+    return read_notes(_carried_file(world))

@@ -25,8 +25,10 @@ from clusters.clients.configs import VerifiableProducerConfig
 from clusters.clients.ledger import NO_ANSWER, NOT_SEEN, About, Ledger, error_names, outcome
 from clusters.clients.main import main
 from clusters.clients.summary import Summary
+from clusters.kafka.properties import render
 from history import verifiable
 from history.errors import HarnessError
+from history.folder import write_private
 
 log = logging.getLogger("producer")
 
@@ -44,7 +46,7 @@ def partition_of(seq: int, partitions: int) -> int:
 def properties(config: VerifiableProducerConfig) -> dict[str, Any]:
     """Return the producer's settings; the tool's defaults give up after one attempt."""
     return {
-        "client.id": config.client_id,
+        "client.id": config.id_on_cluster,
         "acks": config.acks,
         "enable.idempotence": str(config.idempotence).lower(),
         "retries": config.retries,
@@ -57,7 +59,7 @@ def properties(config: VerifiableProducerConfig) -> dict[str, Any]:
         "retry.backoff.ms": 50,
         "reconnect.backoff.ms": 50,
         "reconnect.backoff.max.ms": 500,
-        **(config.access.java() if config.access else {}),
+        **(config.credentials.java() if config.credentials else {}),
     }
 
 
@@ -151,11 +153,12 @@ def run(config: VerifiableProducerConfig) -> None:
     """Run the tool until SIGTERM; raise HarnessError if it ends otherwise."""
     summary = Summary(config, "producer")
     settings = Path(config.control or config.out) / "producer.properties"
-    settings.write_text("".join(f"{name}={value}\n" for name, value in properties(config).items()))
+    write_private(settings, render({name: str(value) for name, value in properties(config).items()}))
     child = subprocess.Popen(
         command(config, settings),
         stdout=subprocess.PIPE,
         text=True,
+        cwd=Path(config.access).parent if config.access else None,  # its settings may have relative paths
     )
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: os.kill(child.pid, signal.SIGTERM))

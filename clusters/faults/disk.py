@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
-import stat
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
@@ -16,7 +15,9 @@ from clusters.faults import Evidence, Fault
 from clusters.faults.phase import PhaseRun, performs
 from clusters.faults.processes import Ended
 from clusters.kafka.views import PartitionView
-from clusters.live.world import World, broker_id
+from clusters.live.files import allow_writing, forbid_writing
+from clusters.live.servers import broker_id
+from clusters.live.world import World
 from clusters.runtimes.nodes import FOLDER, Node, opened
 from clusters.runtimes.runtime import Disks, available
 from clusters.scenario.steps import disks as steps
@@ -115,7 +116,7 @@ class ReadOnlyDisk(LogDirFailure):
     said: ClassVar[tuple[str, ...]] = ("AccessDenied", "Permission denied", "Read-only file system")
 
     def break_disk(self, node: Node) -> None:
-        _forbid_writing(node, node.log_dirs[0])
+        forbid_writing(node, node.log_dirs[0])
 
     def mend_disk(self, node: Node) -> None:
         allow_writing(node, node.log_dirs[0])
@@ -144,7 +145,7 @@ class FailedLogDir(Ended):
         if not (folder / str(self.partition)).is_dir():
             raise HarnessError(f"{self.node.name} has no replica of {self.partition} whose log directory could fail.")
         self._folder, self._log_size = folder, self.node.log.stat().st_size
-        _forbid_writing(self.node, self._folder)
+        forbid_writing(self.node, self._folder)
 
     def verify_injected(self) -> Evidence:
         line = wait_until(
@@ -159,14 +160,14 @@ class FailedLogDir(Ended):
             last_seen=lambda: str(self._view() or "no view"),
         )
         wait_until(
-            lambda: self.world.probe_error(broker_id(self.node)) is None,
+            lambda: self.world.reports.probe_error(broker_id(self.node)) is None,
             limit_s=LIMIT_S,
             what=f"{self.node.name} to answer",
         )
         return {"log": line, "directory": self._folder.name, **offline, "probe": "answers"}
 
     def _view(self) -> PartitionView | None:
-        return self.world.partition_view(self.partition, without=broker_id(self.node))
+        return self.world.reports.partition_view(self.partition, without=broker_id(self.node))
 
     def _offline(self) -> Evidence | None:
         view, number = self._view(), broker_id(self.node)
@@ -177,7 +178,7 @@ class FailedLogDir(Ended):
     def heal(self) -> None:
         if self._folder.name:
             allow_writing(self.node, self._folder)
-        if self.world.runtime.state(self.node.name) == "running":
+        if self.world.state(self.node) == "running":
             super().inject()  # another fault's broker is restarted by that fault
         super().heal()
 
@@ -191,40 +192,6 @@ class FailedLogDir(Ended):
             last_seen=lambda: str(self._view() or "no view"),
         )
         return {**found, "in_sync": str(self.partition)}
-
-
-def _forbid_writing(node: Node, folder: Path) -> None:
-    _change_modes(node, folder, lambda mode: mode & ~0o222)
-
-
-def allow_writing(node: Node, folder: Path) -> None:
-    """Make a node's folder writable again, except symbolic links.
-
-    Raises:
-        HarnessError: the folder itself is a link.
-    """
-    _change_modes(node, folder, lambda mode: mode | 0o200)
-
-
-def _change_modes(node: Node, folder: Path, change: Callable[[int], int]) -> None:
-    with opened(node, folder, FOLDER) as top:
-        _change_mode(".", top, change)
-        for _, folders, files, within in os.fwalk(".", dir_fd=top):
-            for name in (*folders, *files):
-                with suppress(FileNotFoundError):  # brokers replace checkpoints
-                    _change_mode(name, within, change)
-
-
-def _change_mode(name: str, folder: int, change: Callable[[int], int]) -> None:
-    """Change the mode by descriptor: a link put there meanwhile is not followed."""
-    file = os.open(name, os.O_PATH | os.O_NOFOLLOW, dir_fd=folder)
-    try:
-        mode = os.fstat(file).st_mode
-        before, after = mode & 0o777, change(mode & 0o777)
-        if after != before and not stat.S_ISLNK(mode):
-            Path(f"/proc/self/fd/{file}").chmod(after)  # fchmod rejects O_PATH descriptors
-    finally:
-        os.close(file)
 
 
 def _line_of(node: Node, after: int, said: Sequence[str]) -> str | None:
@@ -261,10 +228,10 @@ class Damaged(Fault):
 
     def _out_of_sync(self, partitions: list[TopicPartition]) -> list[TopicPartition]:
         number = broker_id(self.node)
-        samples = self.world.samples(number, partitions)
+        samples = self.world.reports.samples(number, partitions)
         return [
             partition
-            for partition, view in self.world.partition_views(partitions).items()
+            for partition, view in self.world.reports.partition_views(partitions).items()
             if not (view and number in view.isr and partition in samples and samples[partition].error is None)
         ]
 
@@ -275,19 +242,19 @@ class Damaged(Fault):
             HarnessError: the broker still accepts connections.
         """
         name = self.node.name
-        if self.world.probe_error(broker_id(self.node)) != "unreachable":
+        if self.world.reports.probe_error(broker_id(self.node)) != "unreachable":
             raise HarnessError(f"{name} runs, but {self.key} needs it down; kill or stop it first.")
         wait_until(
-            lambda: self.world.runtime.state(name) not in ("running", "paused"),
+            lambda: self.world.state(self.node) not in ("running", "paused"),
             limit_s=LIMIT_S,
             what=f"the process of {name} to end",
         )
 
     def last_copy_of(self, partitions: list[TopicPartition]) -> list[str]:
         """Return the partitions that have no other live ISR member."""
-        others = self.world.brokers.keys() - {broker_id(self.node)}
-        alive = {number for number in others if self.world.probe_error(number) is None}
-        views = self.world.partition_views(partitions)
+        others = self.world.servers.brokers.keys() - {broker_id(self.node)}
+        alive = {number for number in others if self.world.reports.probe_error(number) is None}
+        views = self.world.reports.partition_views(partitions)
         return [str(partition) for partition, view in views.items() if not (view and alive.intersection(view.isr))]
 
 

@@ -50,7 +50,9 @@ def _describe(run: PhaseRun, step: steps.Describe) -> None:
 
 @performs(steps.DropCache)
 def _drop_cache(run: PhaseRun, step: steps.DropCache) -> None:
-    found: dict[str, Any] = page_cache.drop([folder for node in run.world.brokers.values() for folder in node.log_dirs])
+    found: dict[str, Any] = page_cache.drop(
+        [folder for node in run.world.servers.brokers.values() for folder in node.log_dirs]
+    )
     run.world.events.add("cache_dropped", phase=run.phase.name, step=step.key, **found)
 
 

@@ -12,17 +12,17 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Protocol
 
 from clusters.faults import Evidence, Fault
 from clusters.faults.phase import PhaseRun, performs
-from clusters.live.world import World, broker_id
+from clusters.live.servers import broker_id
+from clusters.live.world import World
 from clusters.runtimes.nodes import Node
 from clusters.runtimes.ports import PORTS
-from clusters.runtimes.runtime import Network
+from clusters.runtimes.runtime import Network, available
 from clusters.scenario.steps.network import Lag, Slow
 from clusters.waiting import wait_until
 from history.errors import HarnessError
@@ -219,10 +219,10 @@ def observe(world: World, node: Node, partition: TopicPartition, follower_leo: i
     """
     number = broker_id(node)
     if follower_leo is None:
-        follower = world.sample(number, partition)
+        follower = world.reports.sample(number, partition)
         follower_leo = follower.log_end_offset if follower else None
-    view = world.partition_view(partition, without=number)
-    leader = world.sample(view.leader, partition) if view and view.leader in world.brokers else None
+    view = world.reports.partition_view(partition, without=number)
+    leader = world.reports.sample(view.leader, partition) if view and view.leader in world.servers.brokers else None
     if view is None or leader is None or leader.log_end_offset is None or follower_leo is None:
         return None
     high_watermark, in_isr = leader.high_watermark or 0, number in view.isr
@@ -295,7 +295,7 @@ class ShapedTraffic:
 
     @property
     def _senders(self) -> list[Node]:
-        return [other for other in self.world.brokers.values() if other != self.fault.node]
+        return [other for other in self.world.servers.brokers.values() if other != self.fault.node]
 
     def _append_rates(self) -> Iterator[float]:
         for _ in range(MEASURED_S):
@@ -310,7 +310,7 @@ class ShapedTraffic:
     def _rate(self, before: tuple[float, Sizes], after: tuple[float, Sizes]) -> float:
         """Return the growth per second of all logs that this partition's leader leads: they share the limit."""
         (then_s, then), (now_s, now) = before, after
-        views = self.world.partition_views({partition for _, partition in now})
+        views = self.world.reports.partition_views({partition for _, partition in now})
         own = views.get(self.fault.partition)
         if own is None or now_s <= then_s:
             return 0.0
@@ -320,16 +320,9 @@ class ShapedTraffic:
     def _log_sizes(self) -> Sizes:
         """Return the other brokers' log sizes, read from files: requests would disturb the brokers."""
         partitions = self.world.partitions_of(broker_id(self.fault.node))
-        others = [(number, node) for number, node in self.world.brokers.items() if node != self.fault.node]
-        return {(number, each): _size(node, each) for number, node in others for each in partitions}
-
-
-def _size(node: Node, partition: TopicPartition) -> int:
-    total = 0
-    for file in (node.log_dir_of(str(partition)) / str(partition)).glob("*.log"):
-        with suppress(FileNotFoundError):  # brokers delete old segments
-            total += file.stat().st_size
-    return total
+        others = [(number, node) for number, node in self.world.servers.brokers.items() if node != self.fault.node]
+        files = available(self.world.servers.files, "files of its servers")
+        return {(number, each): files.log_bytes(node, each) for number, node in others for each in partitions}
 
 
 @dataclass
@@ -377,7 +370,7 @@ class DutyCycle:
 
     def _stop(self) -> None:
         self._stopped = True
-        self._send(self.world.runtime.pause)
+        self._send(self.world.pause)
 
     def _stay_stopped(self, follower_leo: int) -> Observation | None:
         deadline = time.monotonic() + (self._stop_s or self._first_stop_s())
@@ -404,20 +397,19 @@ class DutyCycle:
         return of_session if self.fault.records is None else min(of_session, 0.6 * lag_time_max_s)
 
     def _follower_leo(self) -> int | None:
-        sample = self.world.sample(broker_id(self.fault.node), self.fault.partition)
+        sample = self.world.reports.sample(broker_id(self.fault.node), self.fault.partition)
         return sample.log_end_offset if sample else None
 
     def open(self) -> None:
         if self._stopped:
-            self._send(self.world.runtime.resume)
+            self._send(self.world.resume)
             self._stopped = False
 
-    def _send(self, signal: Callable[[str], None]) -> None:
-        name = self.fault.node.name
+    def _send(self, signal: Callable[[Node], None]) -> None:
         try:
-            signal(name)
+            signal(self.fault.node)
         except HarnessError:
-            if self.world.runtime.state(name) in ("running", "paused"):
+            if self.world.state(self.fault.node) in ("running", "paused"):
                 raise
 
 

@@ -14,11 +14,13 @@ from statistics import median
 from typing import Any, Literal, get_args
 
 from clusters.faults import Evidence, Fault
+from clusters.faults.hooked import HookDisconnected
 from clusters.faults.phase import PhaseRun, performs
+from clusters.live.attached import AttachedServers
 from clusters.live.world import World
 from clusters.runtimes.nodes import Node
-from clusters.runtimes.ports import PORTS
-from clusters.runtimes.runtime import LimitCounters, Network, available
+from clusters.runtimes.ports import PORTS, Listener
+from clusters.runtimes.runtime import Flow, LimitCounters, Network, available
 from clusters.scenario.steps import network as steps
 from clusters.scenario.steps.network import Direction
 from clusters.scenario.targets import Target
@@ -29,7 +31,7 @@ Peer = Node | Literal["clients", "controller"]
 
 LIMIT_S = 10.0
 LATE = 0.8
-_REQUESTS_AT = {"broker": "REPLICATION", "controller": "CONTROLLER", "zookeeper": "ZOOKEEPER"}
+_REQUESTS_AT: dict[str, Listener] = {"broker": "REPLICATION", "controller": "CONTROLLER", "zookeeper": "ZOOKEEPER"}
 
 
 @dataclass(frozen=True)
@@ -42,31 +44,27 @@ class TcpPath:
     own: bool
 
     @property
-    def arriving(self) -> str:
-        return self._match(self.peer, self.node, "dport" if self.own else "sport")
+    def arriving(self) -> Flow:
+        return Flow(self.peer, self.node, self.port, "destination" if self.own else "source")
 
     @property
-    def leaving(self) -> str:
-        return self._match(self.node, self.peer, "sport" if self.own else "dport")
-
-    def _match(self, source: str | None, destination: str | None, side: str) -> str:
-        ends = [f"-s {source}"] * bool(source) + [f"-d {destination}"] * bool(destination)
-        return " ".join([*ends, f"-p tcp --{side} {self.port}"])
+    def leaving(self) -> Flow:
+        return Flow(self.node, self.peer, self.port, "source" if self.own else "destination")
 
 
 def tcp_paths(world: World, node: Node, peers: Sequence[Peer], direction: Direction) -> Iterator[TcpPath]:
     """Yield the TCP paths to peers: ``in`` is requests to the node, ``out`` from it."""
     for peer in peers:
         if peer == "clients":
-            yield TcpPath(node.address, None, PORTS["CLIENT"], own=True)
+            yield TcpPath(node.address, None, node.endpoints["CLIENT"].port, own=True)
             continue
-        for other in world.metadata_nodes if peer == "controller" else [peer]:
+        for other in world.servers.metadata_nodes if peer == "controller" else [peer]:
             if other == node:
                 continue
             if direction != "out" and _sends_requests(other, node):
-                yield TcpPath(node.address, other.address, PORTS[_REQUESTS_AT[node.role]], own=True)
+                yield TcpPath(node.address, other.address, node.endpoints[_REQUESTS_AT[node.role]].port, own=True)
             if direction != "in" and _sends_requests(node, other):
-                yield TcpPath(node.address, other.address, PORTS[_REQUESTS_AT[other.role]], own=False)
+                yield TcpPath(node.address, other.address, other.endpoints[_REQUESTS_AT[other.role]].port, own=False)
 
 
 def _sends_requests(client: Node, server: Node) -> bool:
@@ -75,13 +73,13 @@ def _sends_requests(client: Node, server: Node) -> bool:
 
 @dataclass
 class Dropping(Fault):
-    """Drop the packets at ``node`` that match one of ``matches``."""
+    """Drop the packets of some flows at ``node``."""
 
     world: World
     network: Network
     node: Node
     key: str
-    matches: Sequence[str]
+    flows: Sequence[Flow]
     patience: float = 1.0  # for rules that drop only some packets
     _dropped: int | None = field(default=None, init=False)
 
@@ -91,14 +89,14 @@ class Dropping(Fault):
 
     @property
     def rule(self) -> str:
-        return f"{self.key}-{hashlib.sha256(' '.join(self.matches).encode()).hexdigest()[:12]}"
+        return f"{self.key}-{hashlib.sha256(repr(self.flows).encode()).hexdigest()[:12]}"
 
     def inject(self) -> None:
-        self.network.drop_packets(self.node, self.rule, list(self.matches))
+        self.network.drop_packets(self.node, self.rule, list(self.flows))
 
     def verify_injected(self) -> Evidence:
         """Wait until a packet is dropped; a paused node sends none, so check only the rule."""
-        if self.world.runtime.state(self.node.name) == "paused":
+        if self.world.state(self.node) == "paused":
             return self._in_place()
         packets = wait_until(
             partial(self.network.dropped_packets, self.node, self.rule),
@@ -111,7 +109,7 @@ class Dropping(Fault):
         packets = self.network.dropped_packets(self.node, self.rule)
         if packets is None:
             raise WaitTimeout(f"The kernel lists no rule {self.rule} at {self.node.name}.")
-        return {"packets": packets, "rules": len(self.matches)}
+        return {"packets": packets, "rules": len(self.flows)}
 
     def heal(self) -> None:
         self._dropped = self.network.stop_dropping(self.node, self.rule)
@@ -161,7 +159,7 @@ def disconnect_each(
 ) -> MultiNodeFault:
     """Disconnect nodes from the same peers; skip the only peer itself."""
     parts = [cut(world, network, node, peers, direction) for node in nodes]
-    return MultiNodeFault([part for part in parts if part.matches] or parts, steps.Disconnect.key)
+    return MultiNodeFault([part for part in parts if part.flows] or parts, steps.Disconnect.key)
 
 
 def cut(world: World, network: Network, node: Node, peers: Sequence[Peer], direction: Direction) -> Dropping:
@@ -170,19 +168,18 @@ def cut(world: World, network: Network, node: Node, peers: Sequence[Peer], direc
     ``answers`` drops only the last packet (PSH) of each response: without acknowledgements TCP senders soon stop.
     """
     if direction == "answers":
-        matches = [f"{way.arriving} --tcp-flags PSH PSH" for way in tcp_paths(world, node, peers, "out")]
+        flows = [way.arriving._replace(response_ends=True) for way in tcp_paths(world, node, peers, "out")]
     else:
         found = tcp_paths(world, node, peers, direction)
-        matches = [match for way in found for match in (way.arriving, way.leaving)]
-    return Dropping(world, network, node, steps.Disconnect.key, matches)
+        flows = [flow for way in found for flow in (way.arriving, way.leaving)]
+    return Dropping(world, network, node, steps.Disconnect.key, flows)
 
 
 def lose(world: World, network: Network, node: Node, peers: Sequence[Node], percent: float) -> Dropping:
     """Drop ``percent`` of other brokers' packets to the node."""
-    chance = f"-m statistic --mode random --probability {percent / 100:.6f}"
-    matches = [f"{way.arriving} {chance}" for way in tcp_paths(world, node, peers, "both")]
+    flows = [way.arriving._replace(share=percent / 100) for way in tcp_paths(world, node, peers, "both")]
     # Idle brokers exchange few packets.
-    return Dropping(world, network, node, steps.Lose.key, matches, patience=min(max(20 / percent, 1.0), 10.0))
+    return Dropping(world, network, node, steps.Lose.key, flows, patience=min(max(20 / percent, 1.0), 10.0))
 
 
 @dataclass
@@ -201,7 +198,7 @@ class _Classed(Fault):
 
     def verify_injected(self) -> Evidence:
         """Wait until a class has counted bytes; a paused node may receive nothing."""
-        running = self.world.runtime.state(self.node.name) == "running"
+        running = self.world.state(self.node) == "running"
 
         def through_the_classes() -> list[int] | None:
             passed = [limited.passed_bytes for limited in self._limited() if limited]
@@ -311,14 +308,20 @@ def _ms(seconds: Mapping[str, float]) -> dict[str, float]:
 
 @performs(steps.Disconnect)
 def _disconnect(run: PhaseRun, step: steps.Disconnect) -> None:
-    run.inject(
-        disconnect_each(run.world, _network(run), run.nodes(step.node), _peers(run, step.peers), step.direction), step
-    )
+    nodes, peers = run.nodes(step.node), _peers(run, step.peers)
+    if isinstance(run.world.servers, AttachedServers):
+        for node in nodes:
+            run.inject(HookDisconnected(run.world, run.world.servers, node, peers, step.direction), step)
+    else:
+        run.inject(disconnect_each(run.world, _network(run), nodes, peers, step.direction), step)
 
 
 @performs(steps.Reconnect)
 def _reconnect(run: PhaseRun, step: steps.Reconnect) -> None:
     nodes, peers = run.nodes(step.node), _peers(run, step.peers)
+    if isinstance(run.world.servers, AttachedServers):
+        run.heal_on(nodes, step.ends, lambda fault: isinstance(fault, HookDisconnected) and fault.peers == peers)
+        return
     rules = {
         disconnect_each(run.world, _network(run), nodes, peers, direction).rule for direction in get_args(Direction)
     }
@@ -356,7 +359,7 @@ def _peers(run: PhaseRun, peers: list[Any]) -> list[Peer]:
 def _receiver_and_senders(run: PhaseRun, step: steps.FromBrokers) -> tuple[Node, list[Node]]:
     node = run.node(step.into)
     if step.senders is None:
-        return node, [other for other in run.world.brokers.values() if other != node]
+        return node, [other for other in run.world.servers.brokers.values() if other != node]
     return node, [sender for target in step.senders for sender in run.nodes(target)]
 
 

@@ -21,10 +21,12 @@ from clusters.clients.steadiness import Steadiness
 from clusters.clients.usage import carry_usage
 from clusters.faults import Evidence, Fault
 from clusters.kafka.views import PartitionView
+from clusters.live.attached import hooked
 from clusters.live.capture import capture_offsets
 from clusters.live.disk_space import EVERY_S, DiskSpace
 from clusters.live.exits import record_exits
-from clusters.live.world import World, broker_id
+from clusters.live.servers import broker_id
+from clusters.live.world import World
 from clusters.runtimes.nodes import Node
 from clusters.scenario.conditions import Condition, OffsetBetween
 from clusters.scenario.scenario import Phase
@@ -33,6 +35,7 @@ from clusters.scenario.targets import Target
 from clusters.waiting import wait_until
 from history.errors import HarnessError, WaitTimeout
 from history.partition import TopicPartition
+from history.words import some_of
 
 LEADER_LIMIT_S = 30.0
 LOOKED_EVERY_S = 10.0  # it queries Docker for each node
@@ -95,13 +98,15 @@ class PhaseRun:
         """
         self._leaders = {
             partition: view.leader if view and view.leader >= 0 else self._leader_before(partition)
-            for partition, view in self.world.partition_views(self.world.partitions).items()
+            for partition, view in self.world.reports.partition_views(self.world.partitions).items()
         }
         if any(condition.controller_changed for step in self.phase.steps for condition in step.conditions):
-            self._controller_before = self.world.active_controller()
+            self._controller_before = self.world.reports.active_controller()
         try:
             for step in self.phase.steps:
                 self.check_run()
+                if self.world.guard:
+                    self.world.guard.check_topics()
                 self._record("step", step, **step.model_dump()[step.key])
                 perform(self, step)
         finally:
@@ -121,6 +126,8 @@ class PhaseRun:
             HarnessError: the disk is full, or a client died without a fault.
         """
         self.disk_space.check()
+        if self.world.guard:
+            self.world.guard.during(faults=bool(self._active))
         now_s = time.monotonic()
         if now_s - self._looked_s < LOOKED_EVERY_S:
             return
@@ -170,7 +177,7 @@ class PhaseRun:
         if target.kind == "member":
             names = [f"member-{target.member}"] if target.member else member_names(self.world)
             return [member_node(self.world, name) for name in names]
-        return [self.world.node(number) for number in self._resolve(target)]
+        return [self.world.servers.node(number) for number in self._resolve(target)]
 
     def node(self, target: Target) -> Node:
         return self.nodes(target)[0]
@@ -182,7 +189,7 @@ class PhaseRun:
             return [self.world.scenario.cluster.broker_ids[target.name or ""]]
         if target.of is not None:
             return self._replicas(target.role, target.of)
-        everyone = sorted(self.world.brokers)
+        everyone = sorted(self.world.servers.brokers)
         if target.role == "random":
             return [random.Random(f"{self.world.plan.seed} {self.phase.name}").choice(everyone)]
         return everyone
@@ -203,7 +210,7 @@ class PhaseRun:
 
     def _leader(self, partition: TopicPartition) -> int:
         view = wait_until(
-            lambda: found if (found := self.world.partition_view(partition)) and found.leader >= 0 else None,
+            lambda: found if (found := self.world.reports.partition_view(partition)) and found.leader >= 0 else None,
             limit_s=LEADER_LIMIT_S,
             what=f"a leader of {partition}",
         )
@@ -217,15 +224,16 @@ class PhaseRun:
 
     def _controllers(self, target: Target) -> list[int]:
         if target.role == "controllers":
-            return [node.node_id for node in self.world.metadata_nodes if node.node_id is not None]
+            return [node.node_id for node in self.world.servers.metadata_nodes if node.node_id is not None]
         return [self._controller()]
 
     def _controller(self) -> int:
-        return wait_until(self.world.active_controller, limit_s=LEADER_LIMIT_S, what="a controller that acts")
+        return wait_until(self.world.reports.active_controller, limit_s=LEADER_LIMIT_S, what="a controller that acts")
 
     def inject(self, fault: Fault, step: Step) -> None:
         """Inject a fault and verify its effect; heal it in either case."""
         record_exits(self.world)
+        self._protect_others(fault)
         self._active.append(fault)
         if fault.ends_nodes == "inject":
             carry_usage(self.world, fault.nodes)
@@ -234,8 +242,17 @@ class PhaseRun:
         if fault.ends_nodes:
             for other in self._active:
                 other.note_ended(fault.nodes)
-        self._prove("injected", fault, "effect_verified", fault.verify_injected)
+        shown = self._prove("injected", fault, "effect_verified", fault.verify_injected)
         capture_offsets(self.world, f"{self.phase.name}: {fault.key} active")
+        if not shown and self.world.guard:
+            silent = hooked(self.world.servers).heal_others(fault.key, fault.nodes)
+            now = f"{some_of([node.name for node in silent])} did not answer" if silent else "every broker answered"
+            raise HarnessError(f"The hook {fault.key} had no visible effect on {_names(fault)}; {now}.")
+
+    def _protect_others(self, fault: Fault) -> None:
+        brokers = [broker_id(node) for node in fault.nodes if node.role == "broker"]
+        if self.world.guard and brokers:
+            self.world.guard.before_fault(brokers, is_first=not self._active)
 
     def _heal(self, fault: Fault) -> None:
         record_exits(self.world)  # earlier exits go under this fault
@@ -249,16 +266,16 @@ class PhaseRun:
             for other in self._active:
                 other.note_started()
 
-    def _prove(self, kind: str, fault: Fault, name: str, proof: Callable[[], Evidence]) -> None:
+    def _prove(self, kind: str, fault: Fault, name: str, proof: Callable[[], Evidence]) -> bool:
         try:
             detail = {name: True, **proof()}
         except WaitTimeout as error:
             detail = {name: False, "why": str(error)}
         self._record_fault(kind, fault, **detail)
+        return bool(detail[name])
 
     def _record_fault(self, kind: str, fault: Fault, **detail: Any) -> None:
-        names = ", ".join(node.name for node in fault.nodes)
-        self.world.events.add(kind, phase=self.phase.name, step=fault.key, target=names, **detail)
+        self.world.events.add(kind, phase=self.phase.name, step=fault.key, target=_names(fault), **detail)
 
     def active(self, nodes: list[Node]) -> list[Fault]:
         return [fault for fault in self._active if any(node in nodes for node in fault.nodes)]
@@ -320,7 +337,7 @@ class PhaseRun:
         if condition.steady_state:
             return self._steadiness.look()
         if condition.controller_changed:
-            now = self.world.active_controller()
+            now = self.world.reports.active_controller()
             return now not in (None, self._controller_before), f"controller {now}, {self._controller_before} before"
         return self._check_partitions(condition)
 
@@ -346,13 +363,13 @@ class PhaseRun:
 
     def _check_offset(self, wanted: OffsetBetween, name: str) -> tuple[bool, str]:
         partition = wanted.node.of or self.world.partitions[0]
-        samples = {node.name: self.world.sample(broker_id(node), partition) for node in self.nodes(wanted.node)}
+        samples = {node.name: self.world.reports.sample(broker_id(node), partition) for node in self.nodes(wanted.node)}
         offsets = {node: getattr(sample, name) if sample else None for node, sample in samples.items()}
         seen = (f"{partition} on {node}: {name.replace('_', ' ')} {offset}" for node, offset in offsets.items())
         return all(map(wanted.holds, offsets.values())), "; ".join(seen)
 
     def _all(self, partitions: list[TopicPartition], holds: Callable[[PartitionView], bool]) -> tuple[bool, str]:
-        views = self.world.current_views_of(partitions).values()
+        views = self.world.reports.current_views_of(partitions).values()
         held = [bool(current) and all(map(holds, current)) for current in views]
         # One failing view per partition; failing partitions first.
         seen = [min(current, key=holds, default=None) for current in views]
@@ -363,7 +380,7 @@ class PhaseRun:
         return all(held), "; ".join([*shown, *more])
 
     def _is_caught_up(self, partition: TopicPartition) -> bool:
-        samples = [self.world.sample(number, partition) for number in self.world.replicas(partition)]
+        samples = [self.world.reports.sample(number, partition) for number in self.world.replicas(partition)]
         ends = [sample.log_end_offset for sample in samples if sample and sample.log_end_offset is not None]
         return len(ends) == len(samples) and max(ends) - min(ends) <= CAUGHT_UP_RECORDS
 
@@ -389,6 +406,10 @@ def _healing_order(active: list[Fault]) -> list[Fault]:
 
     newest_first = active[::-1]
     return sorted(newest_first, key=turn)
+
+
+def _names(fault: Fault) -> str:
+    return ", ".join(node.name for node in fault.nodes)
 
 
 def _partition_of(view: PartitionView) -> TopicPartition:

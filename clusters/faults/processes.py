@@ -11,7 +11,8 @@ from typing import ClassVar, Literal
 from clusters.faults import Evidence, Fault
 from clusters.live.exits import end, record_exits
 from clusters.live.resource_limits import limit_brokers, limit_clients
-from clusters.live.world import World, broker_id
+from clusters.live.servers import broker_id
+from clusters.live.world import World
 from clusters.runtimes.nodes import Node
 from clusters.scenario.steps.processes import Kill, Pause, Stop
 from clusters.waiting import wait_until
@@ -20,12 +21,14 @@ from history.errors import HarnessError, WaitTimeout
 LIMIT_S = 60.0
 
 
-def wait_for_each(world: World, nodes: list[Node], condition: Callable[[Node], bool], what: str) -> None:
+def wait_for_each(
+    world: World, nodes: list[Node], condition: Callable[[Node], bool], what: str, limit_s: float | None = None
+) -> None:
     """Wait until each node meets the condition."""
     for node in nodes:
         wait_until(
             partial(condition, node),
-            limit_s=LIMIT_S,
+            limit_s=limit_s or LIMIT_S,
             what=f"{node.name} to {what}",
             last_seen=partial(world.describe_node, node),
         )
@@ -47,19 +50,26 @@ class Ended(Fault):
     def inject(self) -> None:
         for node in self.nodes:
             end(self.world, node, self.signal)
-            self._ended[node.name] = self.world.incarnation_of(node)
+            self._ended[node.name] = self.world.incarnation(node)
 
     def verify_injected(self) -> Evidence:
-        wait_for_each(self.world, self.nodes, self._refuses, f"refuse connections after {self.signal}")
-        return {"probe": "connection refused"}
+        limit_s = self.world.servers.limit_s(self.key)
+        wait_for_each(self.world, self.nodes, self._refuses, f"refuse connections after {self.signal}", limit_s)
+        if not self.world.servers.return_by_themselves:
+            return {"probe": "connection refused"}
+        for node in self.nodes:
+            self.world.note_start(node)
+        return {"probe": "no answer", "returns_by_itself": True}
 
     def _refuses(self, node: Node) -> bool:
-        return self.world.probe_error(broker_id(node)) == "unreachable"
+        refused = self.world.reports.probe_error(broker_id(node)) == "unreachable"
+        return refused or self.world.servers.was_silent(node)
 
     def heal(self) -> None:
         for node in self.nodes:
-            if self._ended.get(node.name) == self.world.incarnation_of(node):
-                self._await_end(node)
+            if self._ended.get(node.name) == self.world.incarnation(node):
+                if not (self.world.plan.attached and node.role == "broker"):  # no hook is run twice
+                    self._await_end(node)
                 self.start_again(node)
 
     def _await_end(self, node: Node) -> None:
@@ -73,7 +83,7 @@ class Ended(Fault):
             wait_for_each(self.world, [node], self._has_ended, "end by SIGKILL")
 
     def _has_ended(self, node: Node) -> bool:
-        return self.world.runtime.state(node.name) not in ("running", "paused")
+        return self.world.state(node) not in ("running", "paused")
 
     def start_again(self, node: Node) -> None:
         self._await_session_end(node)
@@ -84,18 +94,19 @@ class Ended(Fault):
 
         After a timeout, ``verify_cleared`` restarts a broker that died this way.
         """
-        others = [other for other in self.world.brokers if other != node.node_id]
-        if self.world.plan.mode == "zookeeper" and any(self.world.view_of(other) for other in others):
+        others = [other for other in self.world.servers.brokers if other != node.node_id]
+        if self.world.plan.mode == "zookeeper" and any(self.world.reports.view_of(other) for other in others):
             with suppress(WaitTimeout):
                 wait_until(
-                    lambda: not self.world.registered(broker_id(node)),
+                    lambda: not self.world.reports.registered(broker_id(node)),
                     limit_s=2 * self.world.scenario.cluster.session_timeout + 10,
                     what=f"the session of {node.name} to end",
                 )
 
     def verify_cleared(self) -> Evidence:
         """Wait until others list the broker; a controller must have fetched everything committed."""
-        wait_for_each(self.world, self.nodes, self._is_back, "answer and be registered again")
+        limit_s = self.world.servers.limit_s("start")
+        wait_for_each(self.world, self.nodes, self._is_back, "answer and be registered again", limit_s)
         limit_brokers(self.world, [node for node in self.nodes if node.role == "broker"])
         limit_clients(self.world, [node for node in self.nodes if node.role == "controller"])
         killed = {"killed": self._killed} if self._killed else {}
@@ -107,11 +118,13 @@ class Ended(Fault):
             self._died.append(node.name)
             self.world.start(node)
         number = broker_id(node)
-        return self.world.probe_error(number) is None and (self.world.registered(number) or self._alone(number))
+        return self.world.reports.probe_error(number) is None and (
+            self.world.reports.registered(number) or self._alone(number)
+        )
 
     def _alone(self, number: int) -> bool:
-        others = [other for other in self.world.brokers if other != number]
-        return number in self.world.brokers and not any(self.world.view_of(other) for other in others)
+        others = [other for other in self.world.servers.brokers if other != number]
+        return number in self.world.servers.brokers and not any(self.world.reports.view_of(other) for other in others)
 
 
 @dataclass
@@ -141,20 +154,20 @@ class Paused(Fault):
 
     def inject(self) -> None:
         for node in self.nodes:
-            self.world.runtime.pause(node.name)
+            self.world.pause(node)
 
     def verify_injected(self) -> Evidence:
         """Wait for timeouts: the kernel accepts connections, the broker does not answer."""
-        wait_for_each(self.world, self.nodes, self._silent, "stop answering")
+        wait_for_each(self.world, self.nodes, self._silent, "stop answering", self.world.servers.limit_s(self.key))
         return {"probe": "timeout"}
 
     def _silent(self, node: Node) -> bool:
-        return self.world.probe_error(broker_id(node)) == "timeout"
+        return self.world.reports.probe_error(broker_id(node)) == "timeout"
 
     def heal(self) -> None:
         for node in self.nodes:
-            if self.world.runtime.state(node.name) == "paused":
-                self.world.runtime.resume(node.name)
+            if self.world.state(node) == "paused":
+                self.world.resume(node)
 
     def note_ended(self, nodes: list[Node]) -> None:
         """Record nodes ended by another fault, which restarts them."""
@@ -164,7 +177,7 @@ class Paused(Fault):
         return not any(node in ended for node in self.nodes)
 
     def verify_cleared(self) -> Evidence:
-        wait_for_each(self.world, self.resumed(), self._answers, "answer again")
+        wait_for_each(self.world, self.resumed(), self._answers, "answer again", self.world.servers.limit_s("resume"))
         return {"probe": "answers", **self.ended_meanwhile()}
 
     def resumed(self) -> list[Node]:
@@ -174,4 +187,4 @@ class Paused(Fault):
         return {"ended": [node.name for node in self._ended]} if self._ended else {}
 
     def _answers(self, node: Node) -> bool:
-        return self.world.probe_error(broker_id(node)) is None
+        return self.world.reports.probe_error(broker_id(node)) is None

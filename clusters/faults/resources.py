@@ -8,7 +8,8 @@ from typing import ClassVar
 
 from clusters.faults import Evidence, Fault
 from clusters.faults.phase import PhaseRun, performs
-from clusters.live.world import World, broker_id
+from clusters.live.servers import broker_id
+from clusters.live.world import World
 from clusters.runtimes.nodes import Node
 from clusters.runtimes.runtime import ResourceLimits, available
 from clusters.scenario.steps import disks
@@ -51,7 +52,7 @@ class Limited(Fault):
             self.lift_limit(node)
 
     def _running(self) -> list[Node]:
-        return [node for node in self.nodes if self.world.runtime.state(node.name) != "exited"]
+        return [node for node in self.nodes if self.world.state(node) != "exited"]
 
     def verify_cleared(self) -> Evidence:
         for node in self.nodes:
@@ -64,7 +65,10 @@ class Limited(Fault):
         return {self.limit: list(self._limits_before.values()), "probe": "answers"}
 
     def _is_as_before(self, node: Node) -> bool:
-        return self._limit(node) == self._limits_before[node.name] and self.world.probe_error(broker_id(node)) is None
+        return (
+            self._limit(node) == self._limits_before[node.name]
+            and self.world.reports.probe_error(broker_id(node)) is None
+        )
 
     def _limit(self, node: Node) -> str:
         return self.spell(str(self.limits.in_effect(node).get(self.limit, "")))

@@ -10,7 +10,9 @@ from clusters.faults.phase import PhaseRun, performs
 from clusters.faults.processes import Ended, Killed, Paused, Stopped
 from clusters.kafka.features import METADATA_VERSION, finalise_metadata, level_name, metadata_level
 from clusters.kafka.servers import PROTOCOL_VERSION
+from clusters.live.servers import Software
 from clusters.runtimes.nodes import Node
+from clusters.runtimes.runtime import available
 from clusters.scenario.conditions import Condition
 from clusters.scenario.steps import processes as steps
 from clusters.scenario.steps.step import Step
@@ -51,7 +53,8 @@ def _restart(run: PhaseRun, step: steps.Restart) -> None:
         for node in run.nodes(step.node):
             run.restart(StoppedMember(run.world, [node]), step)
         return
-    _roll(run, step, run.nodes(step.node), lambda node: run.world.configure(node, step.settings))
+    change = (lambda node: _software(run).configure(node, step.settings)) if step.settings else None
+    _roll(run, step, run.nodes(step.node), change)
 
 
 @performs(steps.Bounce)
@@ -70,7 +73,7 @@ def _crash_loop(run: PhaseRun, step: steps.CrashLoop) -> None:
 
 @performs(steps.Upgrade, steps.Rollback)
 def _upgrade(run: PhaseRun, step: steps.Upgrade | steps.Rollback) -> None:
-    _roll(run, step, run.nodes(step.node), lambda node: run.world.replace_binaries(node, step.kafka))
+    _roll(run, step, run.nodes(step.node), lambda node: _software(run).replace_binaries(node, step.kafka))
 
 
 @performs(steps.Finalise)
@@ -78,20 +81,24 @@ def _finalise(run: PhaseRun, step: steps.Finalise) -> None:
     world = run.world
     if world.plan.mode == "kraft":
         level = metadata_level(step.to)
-        world.ask(lambda broker: finalise_metadata(broker, level))
+        world.reports.ask(lambda broker: finalise_metadata(broker, level))
         wanted = {METADATA_VERSION: level_name(level)}
     else:
         wanted = {PROTOCOL_VERSION: step.to}
-        _roll(run, step, list(world.brokers.values()), lambda node: world.configure(node, wanted))
+        _roll(run, step, list(world.servers.brokers.values()), lambda node: _software(run).configure(node, wanted))
     features = wait_until(
-        lambda: found if wanted.items() <= (found := world.features()).items() else None,
+        lambda: found if wanted.items() <= (found := world.reports.features()).items() else None,
         limit_s=LIMIT_S,
         what=f"a broker to report {wanted}",
     )
     world.events.add("finalised", phase=run.phase.name, step=step.key, features=features)
 
 
-def _roll(run: PhaseRun, step: Step, nodes: Sequence[Node], meanwhile: Callable[[Node], None]) -> None:
+def _software(run: PhaseRun) -> Software:
+    return available(run.world.servers.software, "files of its servers")
+
+
+def _roll(run: PhaseRun, step: Step, nodes: Sequence[Node], meanwhile: Callable[[Node], None] | None) -> None:
     for index, node in enumerate(nodes):
         for topic in run.world.scenario.topics if index else ():
             run.wait(Condition(isr_full=topic), LIMIT_S, step)

@@ -13,7 +13,8 @@ from clusters.faults.phase import PhaseRun, performs
 from clusters.kafka import admin
 from clusters.kafka.connection import Connection, error_name
 from clusters.kafka.views import PartitionView
-from clusters.live.world import World, broker_id, missing_replicas
+from clusters.live.servers import broker_id
+from clusters.live.world import World
 from clusters.runtimes.nodes import Node
 from clusters.scenario.scenario import Topic
 from clusters.scenario.steps import topology as steps
@@ -42,7 +43,7 @@ class Reassigned(Fault):
 
     @property
     def nodes(self) -> list[Node]:
-        return [self.world.brokers[self.world.scenario.cluster.broker_ids[letter]] for letter in self.to]
+        return [self.world.servers.brokers[self.world.scenario.cluster.broker_ids[letter]] for letter in self.to]
 
     def inject(self) -> None:
         partitions = [partition for partition in self.world.partitions if partition.topic == self.topic]
@@ -51,7 +52,7 @@ class Reassigned(Fault):
         self._move({partition: wanted[partition.partition] for partition in partitions})
 
     def _move(self, to: Mapping[TopicPartition, list[int]]) -> None:
-        self.world.ask(lambda broker: admin.reassign(broker, to))
+        self.world.reports.ask(lambda broker: admin.reassign(broker, to))
         self.world.moved |= to
 
     def verify_injected(self) -> Evidence:
@@ -77,15 +78,15 @@ class Reassigned(Fault):
 
     def _as_seen(self) -> str:
         moving = self._moving()
-        views = self.world.partition_views(moving)
+        views = self.world.reports.partition_views(moving)
         seen = {partition: views[partition] or f"no view of {partition}" for partition in moving}
         return some_of([f"wanted on {self.world.replicas(partition)}, {view}" for partition, view in seen.items()])
 
     def _moving(self) -> list[TopicPartition]:
-        views = self.world.partition_views(self._before)
+        views = self.world.reports.partition_views(self._before)
         wanted = {partition: self.world.replicas(partition) for partition in self._before}
         moving = [partition for partition, view in views.items() if not _is_on(view, wanted[partition])]
-        return moving or [partition for partition, _ in missing_replicas(self.world, wanted)]
+        return moving or [partition for partition, _ in self.world.reports.missing_replicas(wanted)]
 
 
 def _is_on(view: PartitionView | None, wanted: list[int]) -> bool:
@@ -98,7 +99,7 @@ def leader_first(world: World, partition: TopicPartition, number: int) -> list[i
     Raises:
         HarnessError: no metadata shows that replica.
     """
-    view = world.partition_view(partition)
+    view = world.reports.partition_view(partition)
     if view is None or number not in view.replicas:
         raise HarnessError(f"Broker {number} has no known replica of {partition} that could lead.")
     return [number, *(other for other in view.replicas if other != number)]
@@ -110,7 +111,7 @@ def move_leader(world: World, partition: TopicPartition, order: list[int], limit
     Raises:
         HarnessError: it was rejected, or the replica does not lead in time.
     """
-    world.ask(lambda broker: admin.reassign(broker, {partition: order}))
+    world.reports.ask(lambda broker: admin.reassign(broker, {partition: order}))
     wait_until(
         partial(_leads, world, partition, order),
         limit_s=limit_s,
@@ -121,9 +122,9 @@ def move_leader(world: World, partition: TopicPartition, order: list[int], limit
 
 def _leads(world: World, partition: TopicPartition, order: list[int]) -> bool:
     """Return whether the first of these replicas _leads; elect it if not."""
-    seen = world.partition_view(partition)
+    seen = world.reports.partition_view(partition)
     if seen and seen.leader != order[0] and seen.replicas == order:
-        world.ask(lambda broker: admin.elect_preferred(broker, [partition]))
+        world.reports.ask(lambda broker: admin.elect_preferred(broker, [partition]))
     return seen is not None and (seen.leader, seen.replicas) == (order[0], order)
 
 
@@ -142,7 +143,7 @@ class ChurnLeadership(Fault):
 
     @property
     def nodes(self) -> list[Node]:
-        return [self.world.brokers[number] for number in self.between]
+        return [self.world.servers.brokers[number] for number in self.between]
 
     def inject(self) -> None:
         self._before = self._view()
@@ -157,7 +158,9 @@ class ChurnLeadership(Fault):
 
     def _view(self) -> PartitionView:
         return wait_until(
-            lambda: self.world.partition_view(self.partition), limit_s=LIMIT_S, what=f"a view of {self.partition}"
+            lambda: self.world.reports.partition_view(self.partition),
+            limit_s=LIMIT_S,
+            what=f"a view of {self.partition}",
         )
 
     def verify_injected(self) -> Evidence:
@@ -171,7 +174,7 @@ class ChurnLeadership(Fault):
     def heal(self) -> None:
         if self._before:
             order = self._before.replicas
-            self.world.ask(lambda broker: admin.reassign(broker, {self.partition: order}))
+            self.world.reports.ask(lambda broker: admin.reassign(broker, {self.partition: order}))
 
     def verify_cleared(self) -> Evidence:
         if self._before is None:
@@ -198,14 +201,14 @@ class Deleted(Fault):
 
     @property
     def nodes(self) -> list[Node]:
-        return [self.world.brokers[number] for number in self.world.replicas(self.partition)]
+        return [self.world.servers.brokers[number] for number in self.world.replicas(self.partition)]
 
     def inject(self) -> None:
-        view = self.world.partition_view(self.partition)
-        leader = self.world.brokers.get(view.leader) if view else None
+        view = self.world.reports.partition_view(self.partition)
+        leader = self.world.servers.brokers.get(view.leader) if view else None
         if leader is None:
             raise HarnessError(f"{self.partition} has no leader that could delete its records; wait for one first.")
-        with self.world.connect(leader, "PROBE") as connection:
+        with self.world.reports.connect(leader, "PROBE") as connection:
             self._log_start = admin.delete_records(connection, self.partition, self.before)
 
     def verify_injected(self) -> Evidence:
@@ -225,8 +228,8 @@ class Deleted(Fault):
         )
 
     def _log_starts(self) -> dict[str, int] | None:
-        view = self.world.partition_view(self.partition)
-        samples = {number: self.world.sample(number, self.partition) for number in (view.isr if view else ())}
+        view = self.world.reports.partition_view(self.partition)
+        samples = {number: self.world.reports.sample(number, self.partition) for number in (view.isr if view else ())}
         starts = {str(n): s.log_start_offset for n, s in samples.items() if s and s.log_start_offset is not None}
         whole = bool(samples) and len(starts) == len(samples)
         return starts if whole and min(starts.values()) >= self._log_start else None
@@ -252,7 +255,7 @@ class Configured(Fault):
     @property
     def nodes(self) -> list[Node]:
         named = [int(change.name) for change in self.changes if change.resource == "broker"]
-        return [self.world.brokers[number] for number in named or self.world.brokers]
+        return [self.world.servers.brokers[number] for number in named or self.world.servers.brokers]
 
     def inject(self) -> None:
         for change in self.changes:
@@ -261,17 +264,17 @@ class Configured(Fault):
 
     def _alter(self, change: Change, config: Mapping[str, str | None]) -> None:
         if change.resource == "topic":
-            self.world.ask(lambda broker: admin.alter_config(broker, "topic", change.name, config))
+            self.world.reports.ask(lambda broker: admin.alter_config(broker, "topic", change.name, config))
             return
-        node = self.world.brokers[int(change.name)]
-        with self.world.connect(node, "PROBE") as itself:
+        node = self.world.servers.brokers[int(change.name)]
+        with self.world.reports.connect(node, "PROBE") as itself:
             admin.alter_config(itself, "broker", change.name, config)
 
     def _witnesses(self, change: Change) -> list[int]:
         """Return the brokers to query: the broker itself, for a topic all."""
         if change.resource == "broker":
             return [int(change.name)]
-        answering = [number for number, view in self.world.views().items() if view]
+        answering = [number for number, view in self.world.reports.views().items() if view]
         if not answering:
             raise HarnessError(f"No broker answers to apply {dict(change.config)}; start one first.")
         return answering
@@ -279,7 +282,7 @@ class Configured(Fault):
     def _effective(self, number: int, change: Change) -> dict[str, str | None]:
         try:
             settings = admin.describe_config(
-                self.world.connection(number), change.resource, change.name, list(change.config)
+                self.world.reports.connection(number), change.resource, change.name, list(change.config)
             )
         except OSError:
             return {}
@@ -357,7 +360,7 @@ def _throttle(run: PhaseRun, step: steps.Throttle) -> None:
 
 def _configured(run: PhaseRun, changes: list[Change], step: Step) -> None:
     """Change settings, unless an active fault did: its effect and original value would be lost."""
-    active = run.active(list(run.world.brokers.values()))
+    active = run.active(list(run.world.servers.brokers.values()))
     earlier = [change for fault in active if isinstance(fault, Configured) for change in fault.changes]
     taken = {(change.resource, change.name, setting) for change in earlier for setting in change.config}
     for resource, name, config in changes:
@@ -372,11 +375,11 @@ def _configured(run: PhaseRun, changes: list[Change], step: Step) -> None:
 def _elect(run: PhaseRun, step: steps.Elect) -> None:
     world = run.world
     if step.who == "preferred":
-        ask = partial(world.ask, lambda broker: admin.elect_preferred(broker, world.partitions))
+        ask = partial(world.reports.ask, lambda broker: admin.elect_preferred(broker, world.partitions))
         _record_election(run, step, ask, who=step.who)
     else:
         unclean: list[str] = []
-        ask = partial(world.ask, lambda broker: _elect_unclean(broker, world.partitions, unclean))
+        ask = partial(world.reports.ask, lambda broker: _elect_unclean(broker, world.partitions, unclean))
         _record_election(run, step, ask, who=step.who, unclean=unclean)
 
 
@@ -420,5 +423,5 @@ def _record_election(run: PhaseRun, step: Step, elect: Callable[[], object], **d
 
 
 def _led(run: PhaseRun) -> dict[str, list[int]]:
-    views = run.world.partition_views(run.world.partitions)
+    views = run.world.reports.partition_views(run.world.partitions)
     return {str(partition): [view.leader, view.leader_epoch] for partition, view in views.items() if view}

@@ -4,11 +4,8 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import asdict
-from functools import cache
-from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -19,16 +16,14 @@ from clusters.kafka.probe import ReplicaSample, probe_all
 from clusters.live.world import World
 from history.partition import TopicPartition
 from history.tables import OFFSETS
-from kafka_files import checkpoints
 
-OffsetsIn = Callable[[Path], dict[TopicPartition, int] | None]
 MOST_TOLD = 60  # replicas in a capture's event; its table has all
 
 
 def capture_offsets(world: World, label: str) -> None:
     """Write a file with one row per replica; a silent broker's rows have its error."""
-    with ThreadPoolExecutor(len(world.brokers)) as pool:  # at about one moment, and with one time-out
-        of_brokers = list(pool.map(lambda broker_id: _rows(world, label, broker_id), world.brokers))
+    with ThreadPoolExecutor(len(world.servers.brokers)) as pool:  # at about one moment, and with one time-out
+        of_brokers = list(pool.map(lambda broker_id: _rows(world, label, broker_id), world.servers.brokers))
     rows = sorted((row for rows in of_brokers for row in rows), key=lambda row: (row["topic"], row["partition"]))
     folder = world.folder.table("offsets")
     folder.mkdir(exist_ok=True)
@@ -42,22 +37,14 @@ def capture_offsets(world: World, label: str) -> None:
 
 
 def _rows(world: World, label: str, broker_id: int) -> list[dict[str, Any]]:
-    offsets_in = cache(checkpoints.read_offsets)  # reads each of a broker's files once
+    node, partitions = world.servers.brokers[broker_id], world.partitions_of(broker_id)
+    samples = _samples_or_error(world.reports.connection(broker_id), partitions)
+    of_files = world.servers.files.checkpoints(node, partitions) if world.servers.files else {}
+    common = {"capture": label, "broker_id": broker_id, "incarnation": world.incarnation(node)}
     return [
-        _row(world, label, broker_id, sample, offsets_in)
-        for sample in _samples_or_error(world.connection(broker_id), world.partitions_of(broker_id))
+        {**common, **sample._asdict(), **of_files.get(TopicPartition(sample.topic, sample.partition), {})}
+        for sample in samples
     ]
-
-
-def _row(world: World, label: str, broker_id: int, sample: ReplicaSample, offsets_in: OffsetsIn) -> dict[str, Any]:
-    partition = TopicPartition(sample.topic, sample.partition)
-    return {
-        "capture": label,
-        "broker_id": broker_id,
-        "incarnation": world.incarnation(broker_id),
-        **asdict(sample),
-        **read_checkpoints(world.brokers[broker_id].log_dir_of(str(partition)), partition, offsets_in),
-    }
 
 
 def _samples_or_error(connection: Connection, partitions: Sequence[TopicPartition]) -> list[ReplicaSample]:
@@ -68,18 +55,3 @@ def _samples_or_error(connection: Connection, partitions: Sequence[TopicPartitio
     except OSError as error:
         received_ns, name = time.monotonic_ns(), transport_error_name(error)
         return [ReplicaSample(*partition, sent_ns, received_ns, error=name) for partition in partitions]
-
-
-def read_checkpoints(
-    data: Path, partition: TopicPartition, offsets_in: OffsetsIn = checkpoints.read_offsets
-) -> dict[str, int | None]:
-    """Return a replica's values in its broker's checkpoint files; None if absent."""
-    epochs = checkpoints.read_epochs(data / str(partition) / checkpoints.LEADER_EPOCHS)
-    epoch, start = epochs[-1] if epochs else (None, None)
-    return {
-        "checkpoint_high_watermark": (offsets_in(data / checkpoints.HIGH_WATERMARKS) or {}).get(partition),
-        "checkpoint_log_start_offset": (offsets_in(data / checkpoints.LOG_STARTS) or {}).get(partition),
-        "checkpoint_recovery_point": (offsets_in(data / checkpoints.RECOVERY_POINTS) or {}).get(partition),
-        "checkpoint_leader_epoch": epoch,
-        "checkpoint_epoch_start_offset": start,
-    }

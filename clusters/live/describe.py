@@ -34,12 +34,12 @@ def describe(world: World, topic: str) -> dict[str, Any]:
         HarnessError: no broker responds.
         OSError: a leader or the queried broker does not respond in time.
     """
-    views = ((number, world.view_of(number)) for number in world.brokers)
+    views = ((number, world.reports.view_of(number)) for number in world.servers.brokers)
     answering, view = next(((number, view) for number, view in views if view), (None, None))
     if answering is None or view is None:
         raise HarnessError(f"No broker answers that could be asked about topic {topic}.")
     partitions = [part for part in view.partitions if part.topic == topic]
-    with world.connect(world.brokers[answering], "PROBE") as to:
+    with world.reports.connect(world.servers.brokers[answering], "PROBE") as to:
         settings = {
             "broker": describe_config(to, "broker", str(answering), OF_BROKER),
             "topic": describe_config(to, "topic", topic, OF_TOPIC),
@@ -58,7 +58,7 @@ def describe(world: World, topic: str) -> dict[str, Any]:
 
 
 def _looked_up(world: World, leader: int, replica: TopicPartition) -> list[dict[str, int | None]]:
-    with world.connect(world.brokers[leader], "PROBE") as to:
+    with world.reports.connect(world.servers.brokers[leader], "PROBE") as to:
         return list(_look_ups(to, replica))
 
 

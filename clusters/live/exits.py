@@ -8,12 +8,11 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterable
-from contextlib import suppress
 
 from clusters.live.world import World
 from clusters.runtimes.nodes import Node, opened
 from history.errors import HarnessError
-from history.folder import write_atomically
+from history.folder import read_notes, write_atomically
 
 _NOTES = "exits.json"  # in work/: node → its last incarnation known to have ended
 _TAIL_BYTES = 64 * 1024
@@ -23,24 +22,26 @@ _TELLING = ("ERROR", "FATAL", "Exception", "OutOfMemory", "SIG")
 
 def end(world: World, node: Node, signal: str) -> None:
     """Send a node a signal that ends it."""
-    world.runtime.kill(node.name, signal)
+    world.kill(node, signal)
     _note(world, node)
 
 
 def record_exits(world: World, nodes: Iterable[Node] | None = None) -> list[Node]:
-    """Record and return servers that ended by themselves since the last call."""
-    known = _known(world)
+    """Record and return servers that ended by themselves since the last call; only made ones show it."""
+    if world.plan.attached:
+        return []
+    known = read_notes(world.folder.work / _NOTES)
     exited = [
         node
-        for node in (world.servers if nodes is None else nodes)
-        if known.get(node.name, 0) < world.incarnation_of(node) and world.runtime.state(node.name) == "exited"
+        for node in (world.servers.nodes if nodes is None else nodes)
+        if known.get(node.name, 0) < world.incarnation(node) and world.state(node) == "exited"
     ]
     for node in exited:
         world.events.add(
             "server_exited",
             target=node.name,
-            incarnation=world.incarnation_of(node),
-            exit_status=world.runtime.exit_status(node.name),
+            incarnation=world.incarnation(node),
+            exit_status=world.servers.exit_status(node),
             log=_last_words(node),
         )
         _note(world, node)
@@ -59,12 +60,6 @@ def _last_words(node: Node) -> list[str]:
     return [line[:_LETTERS] for line in (*errors[-_ERRORS:], *tail[-_LINES:])]
 
 
-def _known(world: World) -> dict[str, int]:
-    with suppress(FileNotFoundError):
-        return dict(json.loads((world.folder.work / _NOTES).read_text()))
-    return {}
-
-
 def _note(world: World, node: Node) -> None:
-    known = _known(world) | {node.name: world.incarnation_of(node)}
-    write_atomically(world.folder.work / _NOTES, json.dumps(known))
+    notes = world.folder.work / _NOTES
+    write_atomically(notes, json.dumps(read_notes(notes) | {node.name: world.incarnation(node)}))

@@ -6,6 +6,7 @@ limit belongs to the address, which outlives restarts.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 
 from clusters.live.world import World
@@ -19,13 +20,13 @@ def limit_cluster(world: World) -> None:
     if resource_limits is None:
         return
     limits = _limits(world)
-    brokers = list(world.brokers.values())
+    brokers = list(world.servers.brokers.values())
     if resource_limits.network is not None:
         rate = resource_limits.network
         with ThreadPoolExecutor(len(brokers)) as pool:  # each starts a container
             list(pool.map(lambda node: limits.limit_egress(node, rate), brokers))
     limit_brokers(world, brokers)
-    limit_clients(world, world.metadata_nodes)
+    limit_clients(world, world.servers.metadata_nodes)
 
 
 def limit_brokers(world: World, brokers: list[Node]) -> None:
@@ -38,7 +39,7 @@ def limit_brokers(world: World, brokers: list[Node]) -> None:
     _record(world, brokers, "given")
 
 
-def limit_clients(world: World, nodes: list[Node]) -> None:
+def limit_clients(world: World, nodes: Sequence[Node]) -> None:
     """Restrict other nodes to the clients' CPUs."""
     resource_limits = world.scenario.cluster.resource_limits
     if resource_limits is not None and resource_limits.clients_cpu_set is not None:
@@ -51,7 +52,7 @@ def end_cpu_limits(world: World) -> None:
     resource_limits = world.scenario.cluster.resource_limits
     if resource_limits is None:
         return
-    running = [node for node in world.brokers.values() if world.runtime.state(node.name) == "running"]
+    running = [node for node in world.servers.brokers.values() if world.state(node) == "running"]
     _record(world, running, "at the end of the load")
     for node in running:
         _limits(world).limit_cpu(node.name, None, resource_limits.cpu_set)

@@ -30,11 +30,21 @@ def drain_limit_s(scenario: Scenario) -> float:
 
 def expected_records(scenario: Scenario) -> float:
     """Return a run's records at each load's highest rate."""
+    return sum(_peak_rates(scenario).values()) * sum(map(expected_phase_s, scenario.phases))
+
+
+def peak_bytes_per_s(scenario: Scenario) -> float:
+    """Return the bytes per second of all loads' records at their highest rates."""
+    return sum(rate * scenario.named_loads[name].sizes.mean for name, rate in _peak_rates(scenario).items())
+
+
+def _peak_rates(scenario: Scenario) -> dict[str, float]:
+    """Return load → its highest records per second."""
     highest = {name: load.peak_rate for name, load in scenario.named_loads.items()}
     for load, rate in (step.new_rate for step in scenario.steps if step.new_rate):
         name = scenario.load_name(load)
         highest[name] = max(highest[name], rate)
-    return sum(highest.values()) * sum(map(expected_phase_s, scenario.phases))
+    return highest
 
 
 def expected_bytes(scenario: Scenario) -> float:

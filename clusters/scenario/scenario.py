@@ -107,6 +107,7 @@ class Cluster(Model):
     debug: list[str] = Field(default_factory=list)  # such as kafka.cluster.Partition
     config: Settings = Field(default_factory=dict)
     allow_unknown: list[SettingName] = Field(default_factory=list, exclude_if=lambda names: not names)  # of plug-ins
+    ids: list[int] | None = Field(default=None, exclude_if=is_none)  # of a cluster that somebody else runs
 
     @model_validator(mode="after")
     def _no_debug_in_benchmarks(self) -> Cluster:
@@ -131,7 +132,7 @@ class Cluster(Model):
 
     @property
     def broker_ids(self) -> dict[str, int]:
-        return {chr(ord("A") + index): index + 1 for index in range(self.brokers)}
+        return {chr(ord("A") + index): number for index, number in enumerate(self.ids or range(1, self.brokers + 1))}
 
 
 class Topic(Model):
@@ -418,7 +419,7 @@ class Scenario(Model):
     def needs(self) -> frozenset[str]:
         of_cluster = frozenset({"resource_limits"} if self.cluster.resource_limits else ())
         of_cluster |= frozenset({"disks"} if self.cluster.disks else ())
-        return of_cluster.union(*(step.needs for step in self.steps))
+        return of_cluster.union(*(step.required for step in self.steps))
 
     @property
     def digest(self) -> str:

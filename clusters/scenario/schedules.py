@@ -64,7 +64,7 @@ def read_fault_mix(path: Path = FAULT_MIX) -> FaultMix:
 
 
 def possible(mix: FaultMix, can: Collection[str], lacking: Collection[str] = ()) -> FaultMix:
-    """Remove faults that the runtime or the kernel does not support.
+    """Remove faults that the cluster or the kernel does not support.
 
     Raises:
         BadInput: nothing is left.

@@ -10,7 +10,7 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Fie
 
 from history.anomalies import CONTROLS
 
-_UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0}
+_UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
 _PREFIXES = {"": 1, "k": 10**3, "M": 10**6, "G": 10**9}
 
 
@@ -31,6 +31,11 @@ def _parser(pattern: str, what: str, convert: Callable[[re.Match[str]], float]) 
 seconds = _parser(
     r"(\d+(?:\.\d+)?)\s*(ms|s|m)",
     "a duration such as 500ms, 5s or 2m",
+    lambda match: float(match[1]) * _UNITS[match[2]],
+)
+_long_seconds = _parser(
+    r"(\d+(?:\.\d+)?)\s*(s|m|h)",
+    "a duration such as 30s, 5m or 1h",
     lambda match: float(match[1]) * _UNITS[match[2]],
 )
 _per_second = _parser(r"(-?\d+(?:\.\d+)?)\s*/\s*s", "a rate such as 1000/s", lambda match: float(match[1]))
@@ -70,6 +75,7 @@ def without_none(mapping: dict[str, Any]) -> dict[str, Any]:
 
 
 Seconds = Annotated[float, Field(gt=0, allow_inf_nan=False), BeforeValidator(seconds)]
+LongSeconds = Annotated[float, Field(gt=0, allow_inf_nan=False), BeforeValidator(_long_seconds)]
 PerSecond = Annotated[float, Field(gt=0, allow_inf_nan=False), BeforeValidator(_per_second)]
 BytesPerSecond = Annotated[float, Field(ge=1000, allow_inf_nan=False), BeforeValidator(_bytes_per_second)]
 Bytes = Annotated[int, Field(gt=0), BeforeValidator(_bytes)]

@@ -23,6 +23,8 @@ class _DiskFault(Step):
 class _OnHost(_DiskFault):
     """A fault in the host's file system, which does not contain the small disks of ``cluster.disks``."""
 
+    needs = frozenset({"files"})
+
     def check(self, scenario: Scenario) -> None:
         small = scenario.cluster.disks.keys()
         if self.node.name in small or (small and not self.node.name):
@@ -40,7 +42,7 @@ class FillDisk(_DiskFault):
     example = "B"
     traits = DOWN
     shorthand = "node"
-    needs = frozenset({"disks"})
+    needs = frozenset({"disks", "files", "start"})
 
     def check(self, scenario: Scenario) -> None:
         named = {self.node.name} if self.node.name else scenario.cluster.broker_ids.keys()
@@ -55,7 +57,7 @@ class ReadOnlyDisk(_OnHost):
     example = "A"
     traits = DOWN
     shorthand = "node"
-    needs = frozenset({"disks"})
+    needs = frozenset({"disks", "files", "start"})
 
     def check(self, scenario: Scenario) -> None:
         if scenario.cluster.log_dirs > 1:
@@ -77,7 +79,7 @@ class FailLogDir(_DiskFault):
             Trait.RECOVERY_EXPECTED,
         }
     )
-    needs = frozenset({"disks"})
+    needs = frozenset({"disks", "files", "stop", "start"})
     partition: Partition
 
     def check(self, scenario: Scenario) -> None:

@@ -128,6 +128,7 @@ class DropCache(Step):
     key = "drop_cache"
     example = "all"
     traits = frozenset[Trait]()
+    needs = frozenset({"files"})
     shorthand = "of"
     of: Literal["all"]
 

@@ -21,6 +21,7 @@ Direction = Literal["both", "in", "out", "answers"]
 class _OfFollower(Step):
     kernel = ("htb", "tbf")
     fault = True
+    needs = frozenset({"pause", "files"})  # the process runtime pauses it; docker's limit follows the logs' growth
     node: Node
 
     def check(self, scenario: Scenario) -> None:
@@ -59,10 +60,14 @@ class Slow(_OfFollower):
 
 
 class _FromPeers(Step):
-    needs = frozenset({"network"})
+    needs = frozenset({"disconnect"})
     may_target = frozenset({"broker", "controller"})
     node: Node
     peers: Peers = Field(alias="from")
+
+    @property
+    def required(self) -> frozenset[str]:
+        return super().required | {"controllers"} if "controller" in self.peers else super().required
 
     @property
     def scope(self) -> tuple[str, ...]:

@@ -42,6 +42,7 @@ class Pause(_OfNode):
     key = "pause"
     example = "followers of orders-0"
     traits = DOWN
+    needs = frozenset({"pause"})
     fault = True
 
 
@@ -51,6 +52,7 @@ class Resume(_OfNode):
     key = "resume"
     example = "C"
     traits = frozenset[Trait]()
+    needs = frozenset({"pause"})
     ends = (Pause.key,)
 
 
@@ -60,6 +62,7 @@ class Kill(_OfNode):
     key = "kill"
     example = "leader of orders-0"
     traits = DOWN
+    needs = frozenset({"kill", "start"})
     fault = True
 
 
@@ -69,6 +72,7 @@ class Stop(_OfNode):
     key = "stop"
     example = "follower of orders-0"
     traits = DOWN
+    needs = frozenset({"stop", "start"})
     fault = True
 
 
@@ -91,6 +95,7 @@ class Start(_OfNode):
     key = "start"
     example = "leader of orders-0"
     traits = frozenset[Trait]()
+    needs = frozenset({"start"})
     ends = (Kill.key, Stop.key)
 
 
@@ -100,7 +105,12 @@ class Restart(_OfNode):
     key = "restart"
     example = "brokers"
     traits = frozenset[Trait]()
+    needs = frozenset({"stop", "start"})
     settings: Settings = Field(default_factory=dict, alias="with")
+
+    @property
+    def required(self) -> frozenset[str]:
+        return super().required | {"settings"} if self.settings else super().required
 
     @property
     def breaks(self) -> list[str]:
@@ -133,8 +143,13 @@ class Bounce(_OfServer):
     key = "bounce"
     example = "{node: leader of orders-0, times: 3, by: kill}"
     traits = frozenset[Trait]()
+    needs = frozenset({"kill", "stop", "start"})
     times: int = Field(ge=1)
     by: Literal["stop", "kill"] = "stop"
+
+    @property
+    def required(self) -> frozenset[str]:
+        return super().required - {"kill", "stop"} | {self.by}
 
     @property
     def breaks(self) -> list[str]:
@@ -147,6 +162,7 @@ class CrashLoop(_OfServer):
     key = "crash_loop"
     example = "{node: B, times: 3, after: 1s}"
     traits = frozenset[Trait]()
+    needs = frozenset({"kill", "start"})
     times: int = Field(ge=1)
     after: Seconds
 
@@ -175,6 +191,7 @@ class Upgrade(_Replace):
     key = "upgrade"
     example = "{node: controllers, kafka: 3.9.1}"
     traits = frozenset[Trait]()
+    needs = frozenset({"stop", "start", "binaries"})
     kafka: Annotated[str, Field(min_length=1)]
 
     @property
@@ -188,6 +205,7 @@ class Rollback(_Replace):
     key = "rollback"
     example = "A"
     traits = frozenset[Trait]()
+    needs = frozenset({"stop", "start", "binaries"})
     shorthand = "node"
     kafka: ClassVar[None] = None
 
@@ -198,6 +216,7 @@ class Finalise(Step):
     key = "finalise"
     example = '"3.9"'
     traits = frozenset[Trait]()
+    needs = frozenset({"stop", "start", "settings"})
     shorthand = "to"
     to: MetadataVersion
 

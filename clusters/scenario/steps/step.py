@@ -44,7 +44,8 @@ class Step(Model):
     """One call in a phase, identified by its key: ``- pause: {node: …}``. Each class with a key registers itself.
 
     ``example`` is for error messages; ``traits`` are possible impacts on its targets; ``shorthand`` is the field of a
-    bare value (``- hold: 5s``); ``ends`` are the faults that it heals; ``needs`` are runtime capabilities.
+    bare value (``- hold: 5s``); ``ends`` are the faults that it heals; ``needs`` are
+    capabilities of the cluster (``clusters.live.servers``).
     """
 
     by_key: ClassVar[dict[str, type[Step]]] = {}
@@ -87,6 +88,14 @@ class Step(Model):
         given = without_none(handler(self))
         fields = type(self).model_fields
         return {self.key: {fields[name].alias or name: value for name, value in given.items()}}
+
+    @property
+    def required(self) -> frozenset[str]:
+        """Return the capabilities that the step needs with its targets; members need none."""
+        kinds = {target.kind for target in self.targets}
+        if kinds == {"member"}:
+            return frozenset()
+        return self.needs | {"controllers"} if "controller" in kinds else self.needs
 
     def check(self, scenario: Scenario) -> None:
         """Raise ValueError, without the place, if the step does not fit the scenario."""

@@ -119,6 +119,10 @@ class Configure(Step):
         return self
 
     @property
+    def required(self) -> frozenset[str]:
+        return frozenset({"settings"} if self.broker else ())
+
+    @property
     def partitions(self) -> list[TopicPartition]:
         return [TopicPartition(self.topic, 0)] if self.topic else []
 
@@ -134,5 +138,6 @@ class Throttle(Step):
     example = "{node: C, rate: 10kB/s}"
     traits = frozenset({Trait.HOLDS_BACK_FOLLOWER})
     fault = True
+    needs = frozenset({"settings"})  # the rate is one of brokers
     node: Node
     rate: BytesPerSecond
