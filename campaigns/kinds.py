@@ -78,6 +78,7 @@ class Kind:
 
     - ``benchmark``: nothing else may load the host meanwhile.
     - ``reads_run_folders``: results come from these, not from archive rows.
+    - ``whole_evidence``: a pass requires every check.
     """
 
     name: str
@@ -94,6 +95,7 @@ class Kind:
     settings_file: str = ""
     benchmark: bool = True
     reads_run_folders: bool = False
+    whole_evidence: bool = False
     one: str = ""
 
     @property
@@ -119,6 +121,17 @@ class Kind:
     def _optional(self, module: str) -> ModuleType | None:
         name = f"campaigns.{self.name}.{module}"
         return import_module(name) if find_spec(name) else None
+
+    def judged(self, rows: Rows) -> Rows:
+        """Return archive rows, unknown if a pass has too little evidence."""
+        return [{**row, **self._lacking(row)} for row in rows] if self.whole_evidence else rows
+
+    def _lacking(self, row: Mapping[str, Any]) -> dict[str, str]:
+        lacking = row.get("not_judged") or ()
+        if row["verdict"] != "pass" or not lacking:
+            return {}
+        words = f"Its evidence does not suffice for {len(lacking)} checks, and {self.one or self.name} requires all."
+        return {"verdict": "unknown", "sentence": words}
 
     def follow_up(self, campaign: Campaign, rows: Rows, folder: CampaignFolder) -> list[Item]:
         """Return the runs that the first results make necessary; most kinds plan all of theirs at once."""

@@ -146,8 +146,9 @@ def follow_up(folder: CampaignFolder, places: Places) -> list[Item]:
     if kept.exists():
         return [Item.model_validate(item) for item in json.loads(kept.read_text())]
     campaign = folder.read_plan()
-    rows = counted(archive.read(places.archive))
-    items = kinds.of(campaign.kind).follow_up(campaign, rows, folder)
+    kind = kinds.of(campaign.kind)
+    rows = kind.judged(counted(archive.read(places.archive)))
+    items = kind.follow_up(campaign, rows, folder)
     archived = {row["labels"].get("item") for row in rows if row["labels"].get("campaign") == campaign.campaign_id}
     if archived >= {item.name for item in campaign.items}:
         write_atomically(kept, json.dumps([item.model_dump() for item in items], indent=1))

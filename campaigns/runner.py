@@ -110,7 +110,7 @@ def conclude(folder: CampaignFolder, places: Places) -> Summary:
     """Write result, page, and index; return the result."""
     campaign = folder.read_plan()
     kind, rows = kinds.of(campaign.kind), archive.read(places.archive)
-    evidence = recorded_runs(campaign, places) if kind.reads_run_folders else counted(rows)
+    evidence = recorded_runs(campaign, places) if kind.reads_run_folders else kind.judged(counted(rows))
     judges = {row["judge"] for row in rows if row["labels"].get("campaign") == campaign.campaign_id} - {None}
     result = kind.campaign.result(campaign, evidence, **kind.memory(folder)).model_copy(
         update={"plimsoll": str(product()), "judges": sorted(judges)}

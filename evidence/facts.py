@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from evidence.groups import GroupFacts
+from evidence.profiles import RECORDED, Profile
 from evidence.readers import ReaderFacts
 from evidence.shares import ShareFacts
 from history.partition import TopicPartition
@@ -127,6 +128,7 @@ class RunFacts:
     """
 
     folder: Path = Path()
+    profile: Profile = RECORDED
     foreign: bool = False
     transactional: bool = False
     nodes: Mapping[int, str] = field(default_factory=dict)

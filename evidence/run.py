@@ -13,6 +13,7 @@ import pyarrow as pa
 
 from evidence.facts import Drain, Replica, Span
 from evidence.faults import FaultSpan, fault_spans, phases
+from evidence.profiles import Profile, profile_of
 from evidence.reader import problem_of
 from evidence.tables import read_rows
 from history.errors import EvidenceError
@@ -44,6 +45,10 @@ class Run:
     problems: Mapping[str, list[str]]
 
     @cached_property
+    def profile(self) -> Profile:
+        return profile_of(self.manifest)
+
+    @cached_property
     def clock(self) -> Clock:
         return read_clock(self.folder.path / "clock.jsonl")
 
@@ -57,6 +62,8 @@ class Run:
 
     @cached_property
     def history(self) -> History:
+        if not self.profile.allows({"history"}):
+            return History([])
         read = read_znodes if self.manifest.mode == "zookeeper" else read_metadata_log
         return read(self.folder.brokers, self.clock)
 
@@ -66,7 +73,8 @@ class Run:
 
     @cached_property
     def lines(self) -> list[dict[str, Any]]:
-        return list(read_broker_logs(self.folder.brokers, self.manifest, self.clock))
+        logged = self.profile.allows({"server logs"})
+        return list(read_broker_logs(self.folder.brokers, self.manifest, self.clock)) if logged else []
 
     @cached_property
     def captures(self) -> list[dict[str, Any]]:
@@ -81,7 +89,7 @@ class Run:
         ends = {(TopicPartition.of(row), row["broker_id"]): row for row in self.captures if row["capture"] == "after"}
         broker_ids = {node.name: node.node_id for node in self.manifest.brokers if node.node_id is not None}
         files: dict[tuple[TopicPartition, int], list[Path]] = {}
-        for file in segment_files(self.folder.brokers):
+        for file in segment_files(self.folder.brokers) if self.profile.allows({"segments"}) else ():
             where, node = TopicPartition.parse(file.parent.name), file.relative_to(self.folder.brokers).parts[0]
             if node in broker_ids:
                 files.setdefault((where, broker_ids[node]), []).append(file)
@@ -114,7 +122,14 @@ class Run:
 
     @property
     def requires_history(self) -> bool:
-        return any(node.role in {"controller", "zookeeper"} for node in self.manifest.nodes)
+        named = any(node.role in {"controller", "zookeeper"} for node in self.manifest.nodes)
+        return named and self.profile.allows({"history"})
+
+    @property
+    def requires_checks(self) -> bool:
+        """Return whether an invariant ``WITH_HISTORY`` must be checked."""
+        limited = self.profile.only is not None
+        return self.profile.allows({"sends"}) if limited else self.requires_history
 
 
 def open_folder(folder: RunFolder) -> Run:

@@ -10,8 +10,11 @@ from typing import Literal, NamedTuple
 
 from history.partition import TopicPartition
 
-# Exported logs, leader-epoch-checkpoints, broker log lines, the controller's states and their times, groups at rest.
-Files = Literal["segments", "epoch files", "server logs", "history", "dates", "rest"]
+# Exported logs, leader-epoch-checkpoints, broker log lines, the controller's states and their times, groups at rest,
+# every start of a server, followers' rows of the offsets, checkpoint files in these rows.
+Files = Literal[
+    "segments", "epoch files", "server logs", "history", "dates", "rest", "starts", "followers", "checkpoints"
+]
 Tables = Literal["sends", "polls", "seeks", "replicas", "isr", "offsets", "positions"]
 Groups = Literal["group_reads", "rebalances", "commits", "share_reads", "share_acks"]
 Source = Files | Tables | Groups

@@ -45,6 +45,7 @@ _RUN = [
     pa.field("anomalies", pa.map_(pa.string(), pa.int64()), nullable=False),  # including allowed ones
     pa.field("broken", pa.list_(pa.string()), nullable=False),  # invariants
     pa.field("known_bugs", pa.map_(pa.string(), pa.string())),  # of these invariants; null: an older row
+    pa.field("not_judged", pa.list_(pa.string())),  # checks for which the evidence does not suffice; null: an older row
     pa.field("precondition_met", pa.bool_()),  # null: the scenario has none
     pa.field("labels", pa.map_(pa.string(), pa.string()), nullable=False),  # campaign, item, and the campaign's labels
 ]
@@ -62,6 +63,7 @@ class _Verdict(BaseModel):
     sentence: str
     anomalies: dict[str, Annotated[int, Field(ge=0, lt=2**63)]]
     invariants: dict[str, _Invariant]
+    not_judged: list[str] = []
     judge: str | None = None
 
 
@@ -96,7 +98,7 @@ def rows_of(run: RunFolder) -> list[dict[str, Any]]:
         "environment": environment_of(manifest.host),
         "complete": not errors_of(run),
         "plimsoll": str(manifest.plimsoll) if manifest.plimsoll else None,
-        **{name: getattr(verdict, name) for name in ("judge", "verdict", "sentence", "anomalies")},
+        **{name: getattr(verdict, name) for name in ("judge", "verdict", "sentence", "anomalies", "not_judged")},
         "precondition_met": _precondition_met(run),
         "broken": [name for name, found in verdict.invariants.items() if found.violations],
         "known_bugs": {name: found.known_bug for name, found in verdict.invariants.items() if found.known_bug},

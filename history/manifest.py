@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final, Literal, Self
 
@@ -13,9 +13,19 @@ from history.folder import write_atomically
 from history.kafka_versions import RELEASES
 from history.product import Product
 from history.traits import Trait
+from history.words import listed
 
 FORMAT: Final = 3
-Origin = Literal["recorded", "watched", "operations", "verifiable", "ledger", "jepsen"]
+UNKNOWN: Final = "unknown"  # a Kafka version that no broker reports
+Origin = Literal["recorded", "attached", "watched", "operations", "verifiable", "ledger", "jepsen"]
+
+# Sources (``evidence.sources``); without "followers" if only leaders answer, with what hooks deliver.
+ATTACHED: Final = frozenset(
+    {
+        *("sends", "polls", "seeks", "positions", "rest", "replicas", "followers", "isr", "offsets"),
+        *("group_reads", "rebalances", "commits", "share_reads", "share_acks"),
+    }
+)
 
 # Broker settings of a topic setting, with unit factor, by precedence.
 _OF_BROKERS = {
@@ -87,11 +97,13 @@ class Manifest(_Model):
     ``scenario`` has defaults filled in. ``faults`` lists fault kinds, ``traits`` each step's possible effects,
     ``control`` a positive control's anomaly. ``kafka_origin`` is a build's source. ``features`` are finalised before
     the first record; in ZooKeeper mode the inter.broker.protocol.version. A reader that pauses longer than
-    ``patience_s`` is stuck (None: no readers, or an older run). ``plimsoll`` recorded or imported the run.
+    ``patience_s`` is stuck (None: no readers, or an older run). ``plimsoll`` recorded or imported the run. ``evidence``
+    are the sources that could be recorded (None: all of the origin's).
     """
 
     format: Literal[3] = FORMAT
     origin: Origin = "recorded"
+    evidence: frozenset[str] | None = None
     run_id: str
     scenario_name: str
     scenario: dict[str, Any]
@@ -122,14 +134,16 @@ class Manifest(_Model):
 
     @model_validator(mode="after")
     def _recorded_runs_name_their_cluster(self) -> Self:
-        if self.origin == "recorded" and (self.mode is None or self.runtime is None):
+        if self.origin in ("recorded", "attached") and (self.mode is None or self.runtime is None):
             raise ValueError("a recorded run names its mode and its runtime")
+        if (self.evidence is not None) != self.attached:
+            raise ValueError("a run on a cluster of others names its evidence, and only such a run")
         return self
 
     @property
     def foreign(self) -> bool:
         """Return whether the history was imported."""
-        return self.origin not in ("recorded", "watched")
+        return self.origin not in ("recorded", "attached", "watched")
 
     @property
     def watched(self) -> bool:
@@ -137,11 +151,15 @@ class Manifest(_Model):
         return self.origin == "watched"
 
     @property
+    def attached(self) -> bool:
+        """Return whether somebody else runs the cluster, under which the run had clients."""
+        return self.origin == "attached"
+
+    @property
     def kafka_versions(self) -> list[str]:
-        """Return the versions that brokers ran, or the oldest and the newest: no broker reports its own."""
-        if self.watched:
-            return [str(RELEASES[0]), str(RELEASES[-1])]
-        return list(dict.fromkeys([self.kafka_version, *(start.kafka_version for start in self.incarnations)]))
+        """Return the versions that brokers ran, or the oldest and the newest if one is unknown."""
+        found = list(dict.fromkeys([self.kafka_version, *(start.kafka_version for start in self.incarnations)]))
+        return [str(RELEASES[0]), str(RELEASES[-1])] if self.watched or UNKNOWN in found else found
 
     @property
     def brokers(self) -> list[NodeInfo]:
@@ -205,6 +223,13 @@ def _of_broker(name: str, config: Mapping[str, str]) -> str | None:
             value = config[own]
             return value if unit == 1 or int(value) < 0 else str(int(value) * unit)
     return None
+
+
+def words_of(evidence: Collection[str]) -> str:
+    """Return an attached run's sources in words."""
+    offsets = "the offsets of every replica" if "followers" in evidence else "leader offsets"
+    named = {"sends": "clients", "replicas": offsets, "segments": "segments", "server logs": "server logs"}
+    return listed([words for source, words in named.items() if source in evidence])
 
 
 def read_manifest(path: Path) -> Manifest:

@@ -117,7 +117,9 @@ def _explain(of: PartitionEvidence, findings: Findings) -> None:
     led: dict[int, list[tuple[int, int]]] = {}
     for (epoch, leader), seen_ns in leaders(of.views).items():
         led.setdefault(epoch, []).append((leader, seen_ns))
+    lacking = of.run.profile.lacking("segments", "epoch files", "server logs", "history")
+    ending = f" Not recorded: {lacking}." if lacking else ""
     witnesses = Witnesses(of.samples, led, of.epochs, of.lines, of.run.origin_ns)
     for anomaly, row in examples:
         case = Case(anomaly, row["producer_id"], row["seq"], row["acks"], row["offset"], row.get("at_ns"))
-        row["explanation"] = witnesses.explain(case)
+        row["explanation"] = witnesses.explain(case) + ending

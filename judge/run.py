@@ -13,7 +13,7 @@ import pyarrow as pa
 from evidence.counts import Copies, Counts, of_captures
 from evidence.facts import PartitionFacts, Row, RunFacts
 from evidence.groups import GroupFacts
-from evidence.profiles import profile_of
+from evidence.outages import outages_of_others
 from evidence.reader import Tables
 from evidence.readers import reader_facts
 from evidence.run import Run, drains
@@ -22,13 +22,12 @@ from evidence.silences import silences
 from evidence.sources import Gap, Gaps, sources
 from evidence.tables import read_rows, table_of
 from history.anomalies import SEVERITY
-from history.manifest import Manifest
 from history.partition import TopicPartition
 from history.share_groups import still_s
 from history.tables import JUDGED, SEEKS
 from history.traits import Trait
 from judge.checks import anomalies, atomicity, invariants, known_bugs
-from judge.checks.allowed import allowed_to, may_be_known_already
+from judge.checks.allowed import allowed_to, may_be_known_already, unclean_election
 from judge.checks.delivery import total
 from judge.checks.findings import Findings, Tally, facts, in_doubt
 from judge.checks.log_content import OpenEnds
@@ -49,9 +48,11 @@ from judge.verdict.members import unrecorded_members
 # Applies a function to every partition; the results keep the order.
 Spread = Callable[[Callable[[PartitionFacts], Any], Sequence[PartitionFacts]], list[Any]]
 Json = dict[str, Any]
-READS: Mapping[str, frozenset[str]] = {
-    name: check.reads for table in (anomalies.NEEDS, invariants.INVARIANTS) for name, check in table.items()
+CHECKS: Mapping[str, anomalies.Needs] = {
+    **anomalies.NEEDS,
+    **{name: anomalies.Needs(each.reads, each.whole, clean=each.clean) for name, each in invariants.INVARIANTS.items()},
 }
+READS: Mapping[str, frozenset[str]] = {name: check.reads for name, check in CHECKS.items()}
 
 
 def one_by_one(judge: Callable[[PartitionFacts], Any], partitions: Sequence[PartitionFacts]) -> list[Any]:
@@ -99,9 +100,11 @@ def judge_run(run: Run, spread: Spread) -> Judged:
 
 def run_facts(premises: Premises) -> RunFacts:
     """Return the facts about the whole run."""
-    run, manifest, faults = premises.run, premises.manifest, active_faults(premises.run.faults)
+    run, manifest, outages = premises.run, premises.manifest, outages_of_others(premises.run)
+    faults = [*active_faults(run.faults), *outages]
     return RunFacts(
         folder=run.folder.path,
+        profile=run.profile,
         foreign=manifest.foreign,
         transactional=transactional(manifest),
         nodes={node.node_id: node.name for node in manifest.brokers if node.node_id is not None},
@@ -119,7 +122,7 @@ def run_facts(premises: Premises) -> RunFacts:
         resending=frozenset(p.producer_id for p in manifest.producers if may_be_known_already(manifest, p)),
         gave_up=evidence.gave_up(run),
         active_faults=tuple(faults),
-        disturbances=tuple(disturbances(run.faults, manifest)),
+        disturbances=(*disturbances(run.faults, manifest), *outages),
         request_timeouts_ns=request_timeouts_ns(manifest),
         transaction_limit_ns=transaction_limit_ns(manifest),
         origin_ns=_origin_ns(run),
@@ -268,6 +271,8 @@ def _silences(run: Run) -> list[Any]:
         (row["t_ns"], row["value"]) for row in run.usage if (row["source"], row["name"]) == ("host", "psi_cpu_some_us")
     ]
     brokers = {broker_id for broker_id, _, _ in evidence.assigned(run.manifest)}
+    if not run.profile.allows({"followers"}):
+        return []  # a broker that leads nothing has no rows
     return silences(run.files["replicas"], evidence.watched(run.events), brokers, waits)
 
 
@@ -312,13 +317,14 @@ def _joined(name: str, answers: Sequence[Answer]) -> pa.Table:
 
 
 def _invariants(run: Run, answers: Sequence[Answer], gaps: Gaps) -> list[Json]:
-    manifest, profile = run.manifest, profile_of(run.manifest)
+    manifest, profile = run.manifest, run.profile
     found: dict[str, list[invariants.Verdict]] = {}
     for name, each in [*_by_partition(run, answers, gaps), *_of_transactions(answers)]:
         found.setdefault(name, []).append(each)
-    possible = [name for name, check in invariants.INVARIANTS.items() if profile.allows(check.reads) and name in found]
-    rows = (invariants.row(name, found[name], _origin_ns(run)) for name in possible)
-    return known_bugs.named([row for row in rows if row is not None], manifest.kafka_versions, run.lines, manifest.mode)
+    names = [name for name, check in invariants.INVARIANTS.items() if profile.allows(check.whole) and name in found]
+    rows = [row for name in names if (row := invariants.row(name, found[name], _origin_ns(run)))]
+    rows = [row for row in rows if row["verdict"] == "fail" or profile.allows(READS[row["invariant"]])]
+    return known_bugs.named(rows, manifest.kafka_versions, run.lines, manifest.mode)
 
 
 def _by_partition(run: Run, answers: Iterable[Answer], gaps: Gaps) -> Iterator[tuple[str, invariants.Verdict]]:
@@ -328,9 +334,7 @@ def _by_partition(run: Run, answers: Iterable[Answer], gaps: Gaps) -> Iterator[t
             for name in answer.findings.tallies:
                 yield (
                     name,
-                    invariants.verdict(
-                        answer.where, name, answer.findings, gaps, requires_history=run.requires_history
-                    ),
+                    invariants.verdict(answer.where, name, answer.findings, gaps, requires_history=run.requires_checks),
                 )
 
 
@@ -363,9 +367,23 @@ def _examples(findings: Findings, severity: Mapping[str, str]) -> Iterator[Json]
             yield {**row, **about, "evidence": facts(row["evidence"])}
 
 
-def not_judged(manifest: Manifest) -> list[str]:
-    """Return the anomalies and invariants that a watched cluster cannot show."""
-    return [name for name, reads in READS.items() if manifest.watched and not profile_of(manifest).allows(reads)]
+def beyond_profile(run: Run, tables: Mapping[str, pa.Table]) -> list[str]:
+    """Return the anomalies and invariants that the evidence does not suffice for, and that were not found."""
+    if run.manifest.foreign:
+        return []
+    found = {row["anomaly"] for row in tables["anomaly_counts"].to_pylist()}
+    found |= {row["invariant"] for row in tables["invariants"].to_pylist()}
+    lacking = (name for name, check in CHECKS.items() if not run.profile.allows(check.reads - check.helpful))
+    return [name for name in lacking if name not in found]
+
+
+def not_judged(run: Run, tables: Mapping[str, pa.Table]) -> list[str]:
+    """Return those, and checks of clean topics if unclean elections are possible."""
+    left_out = beyond_profile(run, tables)
+    if run.profile.allows({"history"}) or run.manifest.foreign:
+        return left_out
+    unclean = any(unclean_election(run.manifest, topic, run.events) for topic in run.manifest.topics)
+    return [name for name, check in CHECKS.items() if name in left_out or (unclean and check.clean)]
 
 
 def undecided(tables: Mapping[str, pa.Table], why: Mapping[str, str]) -> dict[str, pa.Table]:

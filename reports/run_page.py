@@ -7,16 +7,18 @@ import io
 import json
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from datetime import datetime
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
 from evidence.exits import unexplained
+from evidence.profiles import profile_of
+from evidence.sources import Source
 from history.anomalies import ANOMALIES, CONTROLS
 from history.errors import PlimsollError
-from history.manifest import Manifest
+from history.manifest import UNKNOWN, Manifest
 from history.remote import check_reachable, path_of
 from history.tables import RECORDED
 from reports import group, load, page, run_tables
@@ -38,6 +40,14 @@ VERDICT_MEANS = {
     "unknown": "The evidence does not suffice for a verdict.",
 }
 WATCH_MEANS = "Every check that reads replicas and metadata alone was made, and holds."
+LIMITED_MEANS = "Every check that this evidence suffices for was made, and holds."
+LACKING: Mapping[Source, str] = {
+    "sends": "Whether acknowledged records are lost or duplicated needs Plimsoll's own clients.",
+    "followers": "Whether followers are right needs their offsets.",
+    "starts": "Whether a high watermark fell without a restart needs every start of a server.",
+    "history": "Whether elections and ISR changes were right needs the controller's history and the server logs.",
+    "segments": "Whether the logs of all replicas agree needs their segments.",
+}
 
 
 def publish(path: Path, site: Path | None = None) -> Path:
@@ -68,7 +78,7 @@ def _write_cases(run: RunData) -> None:
 def render(run: RunData, site: Path) -> str:
     """Render the page as HTML; ``site`` holds plotly.js."""
     manifest, verdict = run.manifest, run.verdict["verdict"]
-    kafka = "imported" if manifest.foreign else "read only" if manifest.watched else f"Kafka {manifest.kafka_version}"
+    kafka = "imported" if manifest.foreign else "read only" if manifest.watched else f"Kafka {_version(manifest)}"
     return page.render(
         Page(
             title=f"{verdict}: {manifest.scenario_name}, {kafka}",
@@ -76,7 +86,7 @@ def render(run: RunData, site: Path) -> str:
             above=_subject(run),
             sentence=run.verdict.get("sentence") or VERDICT_MEANS[verdict],
             state=verdict,
-            meaning=_meaning(manifest, verdict),
+            meaning=_meaning(run),
             head=list(_head(run)),
             facts=_facts(run),
             sections=list(_sections(run, figures(run))),
@@ -87,8 +97,10 @@ def render(run: RunData, site: Path) -> str:
     )
 
 
-def _meaning(manifest: Manifest, verdict: str) -> str:
-    return WATCH_MEANS if manifest.watched and verdict == "pass" else VERDICT_MEANS[verdict]
+def _meaning(run: RunData) -> str:
+    verdict, limited = run.verdict["verdict"], run.verdict.get("not_judged")
+    passed = WATCH_MEANS if run.manifest.watched else LIMITED_MEANS if limited else VERDICT_MEANS["pass"]
+    return passed if verdict == "pass" else VERDICT_MEANS[verdict]
 
 
 def _sections(run: RunData, drawn: dict[str, Figure]) -> Iterator[Section]:
@@ -98,7 +110,7 @@ def _sections(run: RunData, drawn: dict[str, Figure]) -> Iterator[Section]:
     yield Section("isr", "In-sync replicas", _isr(run, drawn), "ISR")
     if run.manifest.watched:
         yield Section("invariants", "Invariants", list(_invariants(run)))
-        yield Section("not-judged", "What a watch cannot judge", [_not_judged(run)], "Not judged")
+        yield from _not_judged(run, "a watch")
         yield Section("files", "Evidence, and how to judge it again", _files(run), "Evidence")
         return
     yield Section("sends", "Sends and latency", list(_sends(run, drawn)), "Sends")
@@ -108,6 +120,7 @@ def _sections(run: RunData, drawn: dict[str, Figure]) -> Iterator[Section]:
     yield Section("delivery", "Delivery", list(_delivery(run)))
     yield Section("anomalies", "Anomalies", list(_anomalies(run)))
     yield Section("invariants", "Invariants", list(_invariants(run)))
+    yield from _not_judged(run, "this run")
     yield Section("offsets", "Offsets at each capture", list(_offsets(run)), "Offsets")
     yield Section("recovery", "Recovery times", _recovery(run), "Recovery")
     if used(run):
@@ -115,16 +128,18 @@ def _sections(run: RunData, drawn: dict[str, Figure]) -> Iterator[Section]:
     yield Section("files", "Evidence, and how to judge it again", _files(run), "Evidence")
 
 
-def _not_judged(run: RunData) -> Words:
-    return Words(
+def _not_judged(run: RunData, what: str) -> Iterator[Section]:
+    if not (names := run.verdict.get("not_judged")):
+        return
+    profile = profile_of(run.manifest)
+    words = Words(
         [
             f"The evidence is {run.verdict['evidence']}.",
-            "Whether acknowledged records are lost or duplicated needs Plimsoll's own clients.",
-            "Whether elections and ISR changes were right needs the controller's history and the server logs.",
-            "Whether the logs of all replicas agree needs their segments.",
-            f"So these checks were not made: {', '.join(run.verdict.get('not_judged', ()))}.",
+            *(why for source, why in LACKING.items() if profile.lacking(source)),
+            f"So these checks were not made: {', '.join(names)}.",
         ]
     )
+    yield Section("not-judged", f"What {what} cannot judge", [words], "Not judged")
 
 
 # --- the head of the page ------------------------------------------------------------------------
@@ -133,7 +148,9 @@ def _not_judged(run: RunData) -> Words:
 def _subject(run: RunData) -> str:
     manifest = run.manifest
     injected = len(faults(run))
-    on = "an imported history" if manifest.foreign else f"Kafka {_kafka(manifest)}, {len(manifest.brokers)} brokers"
+    of_others = " that Plimsoll did not start" if manifest.attached else ""
+    brokers = f"{len(manifest.brokers)} brokers{of_others}"
+    on = "an imported history" if manifest.foreign else f"Kafka {_kafka(manifest)}, {brokers}"
     if manifest.watched:
         return f"{len(manifest.brokers)} brokers that Plimsoll did not start. {manifest.scenario['why']}"
     many = f", {injected} fault{'s' * (injected != 1)} injected" if injected else ", no fault injected"
@@ -167,7 +184,7 @@ def _facts(run: RunData) -> list[tuple[str, str]]:
     cluster = [
         ("Kafka", _kafka(manifest)),
         ("Features", ", ".join(f"{name} {level}" for name, level in manifest.features.items())),
-        ("Brokers", f"{len(manifest.brokers)}, {manifest.runtime} runtime"),
+        ("Brokers", _brokers(manifest)),
         ("Seed", str(manifest.seed)),
         ("Started", _when(manifest.started_at)),
     ]
@@ -192,8 +209,18 @@ def _facts(run: RunData) -> list[tuple[str, str]]:
     return [(name, value) for name, value in facts if value]
 
 
+def _brokers(manifest: Manifest) -> str:
+    addresses = ", ".join(node.address for node in manifest.brokers)
+    return f"{len(manifest.brokers)}, {f'at {addresses}' if manifest.attached else f'{manifest.runtime} runtime'}"
+
+
+def _version(manifest: Manifest) -> str:
+    return "of unknown version" if manifest.kafka_version == UNKNOWN else manifest.kafka_version
+
+
 def _kafka(manifest: Manifest) -> str:
-    versions = ", then ".join(manifest.kafka_versions)
+    unknown = manifest.kafka_version == UNKNOWN
+    versions = _version(manifest) if unknown else ", then ".join(manifest.kafka_versions)
     origin = f", {manifest.kafka_origin}" if manifest.kafka_origin else ""
     return f"{versions}, {'KRaft' if manifest.mode == 'kraft' else 'ZooKeeper'}{origin}"
 

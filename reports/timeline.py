@@ -18,6 +18,8 @@ MOMENTS = {
     "wait_timed_out": "condition not met in time",
     "precondition": "precondition",
     "server_exited": "server ended by itself",
+    "topic_made_anew": "topic made anew",
+    "broker_silent": "end of a broker's silence",
     "error": "error",
 }
 SHOWN = {

@@ -21,7 +21,6 @@ from pyspark import SparkContext
 from pyspark.errors import PySparkException
 
 from evidence.facts import PartitionFacts
-from evidence.profiles import profile_of
 from evidence.run import Run, open_folder
 from evidence.tables import write_table
 from expectations import checkpoint
@@ -36,7 +35,7 @@ from history.tables import JUDGED
 from judge.checks.allowed import allowed
 from judge.checks.delivery import total
 from judge.checks.premises import Premises
-from judge.run import READS, Judged, Spread, judge_run, not_judged, undecided
+from judge.run import READS, Judged, Spread, beyond_profile, judge_run, not_judged, undecided
 from judge.verdict.decided import cases, decided, forbidden
 from judge.verdict.notes import notes
 from judge.verdict.summary import Conclusion, verdict_of
@@ -160,7 +159,8 @@ def _conclude(run: Run, judged: Judged) -> None:
     """Run the suites on the judged tables; write the tables and verdict.json."""
     folder = run.folder
     items = [("seal intact", None), *judged.items, *decided(run.manifest, judged.tables)]
-    permitted, left_out = allowed(run.manifest, run.events, Premises(run).led_cleanly), not_judged(run.manifest)
+    permitted = allowed(run.manifest, run.events, Premises(run).led_cleanly)
+    left_out = beyond_profile(run, judged.tables)
     with written_here(folder.verdict / "data_docs") as data_docs:
         outcome = validate(
             items,
@@ -188,8 +188,8 @@ def _conclude(run: Run, judged: Judged) -> None:
         allowed=permitted,
         notes=notes(run, judged.seeks, judged.copies),
         excused=sorted((row["anomaly"], row["allowed_why"], row["cases"]) for row in found if row["allowed"]),
-        profile=profile_of(run.manifest),
-        not_judged=left_out,
+        profile=run.profile,
+        not_judged=not_judged(run, judged.tables),
     )
     _write_verdict(folder, verdict_of(findings))
 

@@ -19,6 +19,7 @@ KIND = Kind(
         "qualify --from 3.9.1 --to 4.3.1 --scenario ours.yaml --pairs 5",
     ),
     docs_page="docs/qualify.md",
+    whole_evidence=True,
     options=(
         Option(
             "from", "the version that you run today: a release, or a folder or tarball of jars", "3.9.0", setting="base"

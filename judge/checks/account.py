@@ -94,6 +94,7 @@ def account(
     *,
     drain: Drain | None,
     whole: bool,
+    ended_at: int | None = None,
     deleted_before: int | None = None,
     kept: bool = True,
     siblings: Ints | None = None,
@@ -101,8 +102,9 @@ def account(
 ) -> Account:
     """Decide the fate of every send.
 
-    Absence needs logs that were read from end to end (``whole``), without compaction (``kept``). ``siblings``: other
-    records of their transactions were read. ``since``: from which offset each read's reader had read everything.
+    Absence needs logs that were read from end to end (``whole``), or ended below (``ended_at``: all replicas), without
+    compaction (``kept``). ``siblings``: other records of their transactions were read. ``since``: from which offset
+    each read's reader had read everything.
     """
     groups = Groups.of(sends.value, polls.value)
     found = _found(groups, polls)
@@ -110,15 +112,13 @@ def account(
     seen_at = largest(groups.of_read[known], polls.offset[known], groups.values.size)
     seen = seen_at != NULL
     of_send = groups.of_send
-    committed = (sends.outcome == OK) | ((sends.outcome == INFO) & seen[of_send])
-    if siblings is not None and siblings.size:
-        committed |= (sends.outcome == INFO) & (positions_in(np.unique(siblings), sends.value) >= 0)
+    committed = _committed(sends, seen[of_send], siblings)
     lost = _passed(sends, polls, groups, committed, since)
     read = (found.copies > 0)[of_send]
     open_case = committed & ~read
     unseen = open_case & ~lost
     held_at = _held(sends, np.flatnonzero(unseen), logs)
-    above = _above_the_bound(sends.offset, held_at, drain, whole=whole)
+    above = _above_the_bound(held_at, drain, _absent(sends.offset, ended_at, whole=whole))
     fate = np.select([~committed, read, lost], [NOTHING, READ, LOST], above).astype(np.int8)
     if deleted_before is not None:
         place = np.where(sends.offset >= 0, sends.offset, np.where(seen[of_send], seen_at[of_send], held_at))
@@ -127,6 +127,13 @@ def account(
         fate[np.isin(fate, GONE)] = UNDECIDED
     at, copies = found.first[of_send], found.copies[of_send]
     return Account(groups, read, at, copies, seen[of_send], seen_at[of_send], committed, fate, held_at, found.several)
+
+
+def _committed(sends: Sends, seen: Bools, siblings: Ints | None) -> Bools:
+    committed: Bools = (sends.outcome == OK) | ((sends.outcome == INFO) & seen)
+    if siblings is not None and siblings.size:
+        committed |= (sends.outcome == INFO) & (positions_in(np.unique(siblings), sends.value) >= 0)
+    return committed
 
 
 @dataclass(frozen=True)
@@ -205,13 +212,20 @@ def _held(sends: Sends, unseen: Ints, logs: Mapping[int, Log]) -> Ints:
     return held_at
 
 
-def _above_the_bound(offset: Ints, held_at: Ints, drain: Drain | None, *, whole: bool) -> NDArray[np.int64]:
+def _absent(offset: Ints, ended_at: int | None, *, whole: bool) -> NDArray[np.int64]:
+    """Return ``truncated_ack``: on no replica at its offset; ``unknown_offset_ack``: on none at any."""
+    if whole:
+        return np.where(offset == NULL, UNKNOWN_OFFSET, TRUNCATED)
+    beyond = offset >= (np.iinfo(np.int64).max if ended_at is None else ended_at)
+    return np.where(beyond, TRUNCATED, UNDECIDED)
+
+
+def _above_the_bound(held_at: Ints, drain: Drain | None, absent: NDArray[np.int64]) -> NDArray[np.int64]:
     """Decide the fate of records above the bound.
 
-    ``truncated_ack``: on no replica at its offset; ``unknown_offset_ack``: on none at any. ``invisible_ack``: on a
-    replica, not below the high watermark. ``undrained``: below it, and the drain stopped early, else ``lost_write``.
+    ``invisible_ack``: on a replica, not below the high watermark. ``undrained``: below it, and the drain stopped early,
+    else ``lost_write``.
     """
-    absent = np.where(offset == NULL, UNKNOWN_OFFSET, TRUNCATED) if whole else UNDECIDED
     if drain is None or drain.end_offset is None:
         return np.where(held_at == NULL, absent, UNDECIDED)
     passed_to = drain.position if drain.complete and drain.position is not None else NULL

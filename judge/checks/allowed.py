@@ -165,7 +165,7 @@ def allowed_to(
     aimed = [(key, str(step.get("node", "")).startswith("member")) for key, step in manifest.steps]
     of_members = {key for key, at_member in aimed if at_member}
     of_brokers = {*manifest.faults, *(key for key, _ in aimed)} - (of_members - {key for key, at in aimed if not at})
-    traits = _traits(manifest, of_brokers)
+    traits = _traits(manifest, of_brokers) | (LEADER if manifest.attached else set())  # others may move leaders
     if last_copy_lost(manifest, known, producer.topic):
         traits.add(LAST_COPY)
     unclean = producer.topic not in led_cleanly and unclean_election(manifest, producer.topic, known)
@@ -221,7 +221,8 @@ def may_be_known_already(manifest: Manifest, producer: ProducerInfo) -> bool:
 
     After an election it knows only each producer's last batch (KIP-98).
     """
-    return producer.idempotence and producer.retries > 0 and not LEADER.isdisjoint(_traits(manifest, manifest.traits))
+    moved = manifest.attached or not LEADER.isdisjoint(_traits(manifest, manifest.traits))
+    return producer.idempotence and producer.retries > 0 and moved
 
 
 def allowed(manifest: Manifest, events: Iterable[Event] = (), led_cleanly: Collection[str] = ()) -> dict[str, str]:

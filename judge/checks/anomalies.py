@@ -8,30 +8,36 @@ from evidence.sources import GROUP, SHARE, sources
 from history.anomalies import LOST
 
 _ACCOUNT = sources("sends", "polls", "segments", "offsets")
+_LOGS = sources("segments")
 
 
 class Needs(NamedTuple):
-    """The sources that a check reads; ``whole``: a gap in these could look like a case."""
+    """The sources that a check reads; ``whole``: a gap in these could look like a case.
+
+    Without ``helpful`` ones the check is made, and more cases are undecided. ``clean``: on clean topics only.
+    """
 
     reads: frozenset[str]
     whole: frozenset[str] = frozenset()
+    helpful: frozenset[str] = frozenset()
+    clean: bool = False
 
 
 NEEDS = {
     # judge/checks/records.py
-    "lost_write": Needs(_ACCOUNT, whole=sources("polls")),
-    "truncated_ack": Needs(_ACCOUNT, whole=sources("polls")),
-    "unknown_offset_ack": Needs(_ACCOUNT, whole=sources("polls")),
-    "invisible_ack": Needs(_ACCOUNT, whole=sources("polls")),
-    "undrained": Needs(_ACCOUNT),
-    "unseen": Needs(_ACCOUNT),
-    "inconsistent_offset": Needs(sources("sends", "polls", "segments")),
-    "duplicate": Needs(sources("sends", "polls", "segments")),
-    "phantom_record": Needs(sources("sends", "polls", "segments"), whole=sources("sends")),
-    "corrupt_record": Needs(sources("polls", "segments")),
+    "lost_write": Needs(_ACCOUNT, whole=sources("polls"), helpful=_LOGS),
+    "truncated_ack": Needs(_ACCOUNT, whole=sources("polls"), helpful=_LOGS),
+    "unknown_offset_ack": Needs(_ACCOUNT, whole=sources("polls"), helpful=_LOGS),
+    "invisible_ack": Needs(_ACCOUNT, whole=sources("polls"), helpful=_LOGS),
+    "undrained": Needs(_ACCOUNT, helpful=_LOGS),
+    "unseen": Needs(_ACCOUNT, helpful=_LOGS),
+    "inconsistent_offset": Needs(sources("sends", "polls", "segments"), helpful=_LOGS),
+    "duplicate": Needs(sources("sends", "polls", "segments"), helpful=_LOGS),
+    "phantom_record": Needs(sources("sends", "polls", "segments"), whole=sources("sends"), helpful=_LOGS),
+    "corrupt_record": Needs(sources("polls", "segments"), helpful=_LOGS),
     "aborted_read": Needs(sources("sends", "polls")),
     # judge/checks/atomicity.py, judge/checks/visibility.py
-    "torn_transaction": Needs(_ACCOUNT, whole=sources("polls")),
+    "torn_transaction": Needs(_ACCOUNT, whole=sources("polls"), helpful=_LOGS),
     "hanging_transaction": Needs(sources("replicas"), whole=sources("replicas")),
     # judge/checks/exactly_once.py
     "lost_output": Needs(sources("polls"), whole=sources("polls")),
@@ -46,10 +52,10 @@ NEEDS = {
     "bad_ack_offset": Needs(sources("sends")),
     "leader_epoch_regression": Needs(sources("polls")),
     # judge/checks/groups.py
-    "group_skip": Needs(GROUP | {"polls"}, whole=GROUP),
+    "group_skip": Needs(GROUP | {"polls"}, whole=GROUP, clean=True),
     # judge/checks/shares.py
-    "stuck_record": Needs(SHARE | {"polls"}, whole=SHARE),
-    "archived_record": Needs(SHARE | {"polls"}, whole=SHARE),
+    "stuck_record": Needs(SHARE | {"polls"}, whole=SHARE, clean=True),
+    "archived_record": Needs(SHARE | {"polls"}, whole=SHARE, clean=True),
     # judge/checks/behaviour.py
     "source_disagreement": Needs(sources("history", "isr", "server logs", "epoch files"), whole=sources("history")),
     "behaviour_change": Needs(sources("replicas", "history")),

@@ -37,12 +37,19 @@ def accounted(of: PartitionEvidence) -> Account:
         of.logs,
         drain=of.drain,
         whole=of.whole,
+        ended_at=_ended_at(of),
         deleted_before=of.deleted_before,
         kept=of.kept or run.foreign,
         siblings=committed,
         since=since,
     )
     return imported.after_cleanup(decided, of) if run.foreign else decided
+
+
+def _ended_at(of: PartitionEvidence) -> int | None:
+    """Return the last log end of all replicas, if their logs were not recorded."""
+    captured = of.assigned and of.ends.keys() >= set(of.assigned)
+    return max(of.ends.values()) if captured and of.run.profile.lacking("segments") else None
 
 
 def _reads(of: PartitionEvidence) -> Polls:

@@ -20,14 +20,20 @@ _NOT_CLEAN = (
     "an unclean election, or a fault that destroyed the only copy in sync that there was, may have taken committed "
     "records of a copier's input or output"
 )
+_NOT_SHOWN = "the controller's history, which shows unclean elections, was not recorded"
 
 
 def cases(of: PartitionEvidence) -> Iterator[Cases]:
     """Yield missing, repeated and unfounded copies."""
     output, source = Output.of(of), _input(of)
-    why = None if of.clean and source.clean else (lambda _: _NOT_CLEAN)
+    lacking = of.run.profile.lacking("history")
     for found in (lost_output(of, output), duplicate_output(of, output), _phantom_output(of, output)):
-        yield found._replace(why=why)
+        if of.clean and source.clean:
+            yield found
+        elif lacking:
+            yield found._replace(doubt=lambda _: _NOT_SHOWN)
+        else:
+            yield found._replace(why=lambda _: _NOT_CLEAN)
 
 
 _FAR = np.iinfo(np.int64).max

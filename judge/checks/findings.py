@@ -39,8 +39,8 @@ class Cases(NamedTuple):
     """Cases of one anomaly, by value (-1: no record of the run).
 
     ``example`` makes a case's row: ``offset``, ``explanation``, ``evidence`` and, for an acknowledgement, ``acks`` and
-    ``at_ns``. ``shown_ns``: when it was first seen (``NULL``: unknown). ``again``: records that must have been sent
-    again, if not ``values``.
+    ``at_ns``. ``why`` permits a case; ``doubt`` names the missing evidence. ``shown_ns``: when it was first seen
+    (``NULL``: unknown). ``again``: records that must have been sent again, if not ``values``.
     """
 
     anomaly: str
@@ -49,6 +49,7 @@ class Cases(NamedTuple):
     why: Callable[[int], str | None] | None = None
     shown_ns: Ints | None = None
     again: Ints | None = None
+    doubt: Callable[[int], str | None] | None = None
 
 
 class Ruling(NamedTuple):
@@ -205,11 +206,13 @@ def ruled(cases: Cases, names: Names, permitted: Permitted, brought_about: Broug
             take(own[(of_case[own] == 0) & ruling(each.cause).brought[own]], each.why)
         for each in permissions:
             take(own[(of_case[own] == 0) & ruling(each.cause).undecided[own]], None, ruling(each.cause).missing)
-    if cases.why is not None:
+    if cases.why is not None or cases.doubt is not None:
         listed = list(kinds)
         for place in np.flatnonzero([listed[code].allowed_why is None for code in of_case.tolist()]).tolist():
-            if why := cases.why(place):
-                take(np.array([place]), why)
+            why = cases.why(place) if cases.why else None
+            doubt = cases.doubt(place) if cases.doubt and not why else None
+            if why or doubt:
+                take(np.array([place]), why, doubt)
     return list(kinds), of_case
 
 

@@ -23,16 +23,16 @@ class Required(Enum):
     """Whether an unchecked invariant is unknown."""
 
     ALWAYS = "always"
-    WITH_HISTORY = "if the run has a controller"
+    WITH_HISTORY = "if the run has a controller, or clients on a cluster of others"
     NEVER = "never: it is about something that need not happen"
 
 
 class Invariant(NamedTuple):
     """An invariant and the functions that check it on one partition.
 
-    ``documented``: describe it, if ``checks`` only call them. ``applies``: it holds; ``occasion``: something that it
-    concerns happened, so that ``required`` decides. ``reads``: needed for a pass; ``whole``: a gap could look like a
-    violation.
+    ``documented``: describe it, if ``checks`` only call them. ``applies``: it holds (``clean``: only on clean topics);
+    ``occasion``: something that it concerns happened, so that ``required`` decides. ``reads``: needed for a pass;
+    ``whole``: a gap could look like a violation.
     """
 
     title: str
@@ -41,6 +41,7 @@ class Invariant(NamedTuple):
     whole: frozenset[str] = frozenset()
     severity: str = "S1"
     required: Required = Required.WITH_HISTORY
+    clean: bool = False
     applies: Callable[[PartitionEvidence], bool] = lambda _: True
     occasion: Callable[[PartitionEvidence], bool] = lambda _: True
     documented: tuple[Callable[..., Any], ...] = ()
@@ -50,29 +51,21 @@ def _of_rows(of_history: Callable[[PartitionEvidence], Iterable[Check]]) -> Call
     return lambda of: checks_of(of_history(of))
 
 
-def _clean(of: PartitionEvidence) -> bool:
-    return of.clean
-
-
 def _followed(of: PartitionEvidence) -> bool:
     """Return whether a leader may have had a follower."""
-    return of.clean and not (of.states and all(len(state.replicas) == 1 for state in of.states))
-
-
-def _clean_logs(of: PartitionEvidence) -> bool:
-    return of.clean and bool(of.replicas)
+    return not (of.states and all(len(state.replicas) == 1 for state in of.states))
 
 
 def _in_group(of: PartitionEvidence) -> bool:
-    return of.clean and of.group is not None
+    return of.group is not None
 
 
 def _in_share(of: PartitionEvidence) -> bool:
-    return of.clean and of.share is not None
+    return of.share is not None
 
 
 def _epochs_changed(of: PartitionEvidence) -> bool:
-    return of.clean and len(of.leader_epochs) > 1
+    return len(of.leader_epochs) > 1
 
 
 def _sampled_before_a_change(of: PartitionEvidence) -> bool:
@@ -92,13 +85,13 @@ INVARIANTS = {
     "I1": Invariant(
         "0 <= log start <= high watermark on every replica",
         (replicas.i1_bounds,),
-        reads=sources("replicas"),
+        reads=sources("replicas", "followers"),
         required=Required.ALWAYS,
     ),
     "I2": Invariant(
         "high watermark <= log end on every replica",
         (replicas.i2_hw_below_leo,),
-        reads=sources("replicas"),
+        reads=sources("replicas", "followers"),
         required=Required.ALWAYS,
     ),
     "I3": Invariant(
@@ -110,21 +103,23 @@ INVARIANTS = {
     "I4": Invariant(
         "a replica's high watermark falls at most once within an epoch",
         (watermarks.i4_follower_falls_once,),
-        reads=sources("replicas"),
-        applies=_clean,
+        reads=sources("replicas", "followers", "starts"),
+        whole=sources("starts"),
+        clean=True,
     ),
     "I6": Invariant(
         "no replica's log end falls below a high watermark that it has shown",
         (replicas.i6_own_floor,),
-        reads=sources("replicas"),
+        reads=sources("replicas", "followers"),
         required=Required.ALWAYS,
-        applies=_clean,
+        clean=True,
     ),
     "I7": Invariant(
         "every member of the ISR holds all that a leader has shown as committed",
         (watermarks.i7_isr_covers_hw,),
-        reads=sources("replicas", "dates"),
+        reads=sources("replicas", "followers", "dates"),
         whole=sources("dates"),
+        clean=True,
         applies=_followed,
     ),
     "I8": Invariant(
@@ -132,20 +127,22 @@ INVARIANTS = {
         (replicas.i8_leader_completeness,),
         reads=sources("replicas", "epoch files"),
         required=Required.ALWAYS,
+        clean=True,
         applies=_epochs_changed,
         occasion=_sampled_before_a_change,
     ),
     "I9": Invariant(
         "no follower's high watermark is ahead of its leader's",
         (watermarks.i9_follower_below_leader,),
-        reads=sources("replicas", "epoch files", "history"),
+        reads=sources("replicas", "followers", "epoch files", "history"),
+        clean=True,
         applies=_followed,
         occasion=_written,
     ),
     "I10": Invariant(
         "without produce the high watermark reaches the log end on every in-sync replica",
         (replicas.i10_quiescence,),
-        reads=sources("replicas", "isr", "dates"),
+        reads=sources("replicas", "followers", "isr", "dates"),
         whole=sources("replicas", "dates"),
         required=Required.ALWAYS,
     ),
@@ -161,7 +158,8 @@ INVARIANTS = {
         (agreement.i12_committed_prefix,),
         reads=sources("segments", "offsets"),
         required=Required.NEVER,
-        applies=_clean_logs,
+        clean=True,
+        applies=lambda of: bool(of.replicas),
     ),
     "I13": Invariant(
         "a batch of one offset and epoch, and all before it, is the same on every replica",
@@ -183,14 +181,16 @@ INVARIANTS = {
         (log_content.i15_durability,),
         reads=sources("sends", "segments", "offsets", "isr"),
         whole=sources("isr"),
-        applies=lambda of: of.clean and of.kept and log_content.promised(of).size > 0,
+        clean=True,
+        applies=lambda of: of.kept and log_content.promised(of).size > 0,
     ),
     "I16": Invariant(
         "the final log has every record that a consumer read",
         (log_content.i16_no_phantom_read,),
         reads=sources("polls", "segments", "offsets", "history"),
         whole=sources("history"),
-        applies=lambda of: of.clean and of.kept and log_content.readable(of).size > 0,
+        clean=True,
+        applies=lambda of: of.kept and log_content.readable(of).size > 0,
     ),
     "I17": Invariant(
         "an idempotent producer's sequence numbers follow one another",
@@ -198,7 +198,8 @@ INVARIANTS = {
         reads=sources("segments", "offsets", "history"),
         whole=sources("history"),
         required=Required.NEVER,
-        applies=lambda of: of.clean and of.idempotent,
+        clean=True,
+        applies=lambda of: of.idempotent,
     ),
     "I19": Invariant(
         "a leader epoch has one leader",
@@ -217,7 +218,7 @@ INVARIANTS = {
         (_of_rows(lambda of: elections.i20_clean_election(of.states)),),
         reads=sources("history"),
         required=Required.NEVER,
-        applies=_clean,
+        clean=True,
         documented=(elections.i20_clean_election,),
     ),
     "I21": Invariant(
@@ -233,7 +234,7 @@ INVARIANTS = {
         whole=sources("epoch files", "dates"),
         severity="S2",
         required=Required.NEVER,
-        applies=_clean,
+        clean=True,
     ),
     "I23": Invariant(
         "a follower that stopped leaves the ISR in time",
@@ -246,16 +247,16 @@ INVARIANTS = {
     "I24": Invariant(
         "a replica that joins the ISR has caught up with the high watermark",
         (watermarks.i24_caught_up_at_join,),
-        reads=sources("replicas", "epoch files", "dates"),
+        reads=sources("replicas", "followers", "epoch files", "dates"),
         whole=sources("epoch files", "dates"),
         required=Required.NEVER,
-        applies=_clean,
+        clean=True,
     ),
     "I25": Invariant(
         "a boot takes its high watermark from its checkpoint, within its own log",
         (_of_rows(lambda of: elections.i25_boot_high_watermark(of.lines, of.captures, of.new_logs)),),
-        reads=sources("server logs", "offsets"),
-        applies=_clean,
+        reads=sources("server logs", "offsets", "checkpoints"),
+        clean=True,
         documented=(elections.i25_boot_high_watermark,),
     ),
     "I26": Invariant(
@@ -269,7 +270,8 @@ INVARIANTS = {
         "every log ends a transaction's records with the marker of its outcome",
         (log_content.i27_markers,),
         reads=sources("sends", "segments"),
-        applies=lambda of: of.clean and of.run.transactional,
+        clean=True,
+        applies=lambda of: of.run.transactional,
         occasion=lambda of: log_content.committed(of).size > 0,
     ),
     "I28": Invariant(
@@ -286,6 +288,7 @@ INVARIANTS = {
         reads=sources(*GROUP, "polls"),
         whole=GROUP,
         required=Required.NEVER,
+        clean=True,
         applies=_in_group,
     ),
     "I30": Invariant(
@@ -293,6 +296,7 @@ INVARIANTS = {
         (groups.i30_rereads_uncommitted_only,),
         reads=sources(*GROUP),
         required=Required.NEVER,
+        clean=True,
         applies=_in_group,
     ),
     "I31": Invariant(
@@ -300,6 +304,7 @@ INVARIANTS = {
         (groups.i31_commits_never_fall,),
         reads=sources(*GROUP),
         required=Required.NEVER,
+        clean=True,
         applies=_in_group,
     ),
     "I32": Invariant(
@@ -307,6 +312,7 @@ INVARIANTS = {
         (groups.i32_one_owner,),
         reads=sources(*GROUP),
         required=Required.NEVER,
+        clean=True,
         applies=_in_group,
     ),
     "I33": Invariant(
@@ -314,6 +320,7 @@ INVARIANTS = {
         (shares.i33_accepted_for_good,),
         reads=sources(*SHARE, "polls"),
         required=Required.ALWAYS,
+        clean=True,
         applies=_in_share,
         occasion=_drained,
     ),
@@ -322,6 +329,7 @@ INVARIANTS = {
         (shares.i34_one_holder,),
         reads=sources(*SHARE),
         required=Required.NEVER,
+        clean=True,
         applies=_in_share,
     ),
     "I35": Invariant(
@@ -329,6 +337,7 @@ INVARIANTS = {
         (shares.i35_delivery_limit,),
         reads=sources(*SHARE, "polls"),
         required=Required.ALWAYS,
+        clean=True,
         applies=_in_share,
         occasion=_drained,
     ),
@@ -337,6 +346,7 @@ INVARIANTS = {
         (shares.i36_deliveries_counted,),
         reads=sources(*SHARE),
         required=Required.NEVER,
+        clean=True,
         applies=_in_share,
     ),
     "I37": Invariant(
@@ -362,7 +372,7 @@ INVARIANTS = {
 def check(of: PartitionEvidence, findings: Findings) -> None:
     """Check every invariant that applies to a partition."""
     for name, invariant in INVARIANTS.items():
-        if invariant.applies(of):
+        if (of.clean or not invariant.clean) and invariant.applies(of):
             for each in invariant.checks:
                 findings.add_checks(of.where, name, each(of))
             if not findings.tallies[name].checked and invariant.occasion(of):

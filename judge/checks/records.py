@@ -66,6 +66,7 @@ _EPOCH_RAISED = (
     "its idempotent producer gave records up and went on in a higher producer epoch (KIP-360), in which no broker "
     "knows what it stored in the lower one"
 )
+_NO_EPOCHS = "the segments, which show the producer epochs of the copies, were not recorded"
 
 
 def duplicate(of: PartitionEvidence, account: Account, gave_up: Collection[str] = ()) -> Cases:
@@ -91,16 +92,23 @@ def duplicate(of: PartitionEvidence, account: Account, gave_up: Collection[str] 
         }
         return row | _acknowledgement(of, send)
 
+    def gave_it_up(place: int) -> bool:
+        return of.names.name(int(of.sends.value[rows[place]]))[0] in gave_up
+
     def why(place: int) -> str | None:
-        send = int(rows[place])
-        if of.names.name(int(of.sends.value[send]))[0] not in gave_up:
-            return None
-        offsets = account.offsets(send)
-        writers = _writers(of, offsets)
+        offsets = account.offsets(int(rows[place]))
+        writers = _writers(of, offsets) if gave_it_up(place) else []
         renewed = len({producer for producer, _ in writers}) == 1 and len(set(writers)) == len(offsets)
         return _EPOCH_RAISED if renewed else None
 
-    return Cases("duplicate", of.sends.value[rows], example, why if gave_up else None)
+    def doubt(place: int) -> str | None:
+        return _NO_EPOCHS if gave_it_up(place) else None
+
+    found = Cases("duplicate", of.sends.value[rows], example)
+    if not gave_up:
+        return found
+    lacking = of.run.profile.lacking("segments") and not of.run.foreign
+    return found._replace(why=why, doubt=doubt if lacking else None)
 
 
 def _writers(of: PartitionEvidence, offsets: Sequence[int]) -> list[tuple[int, int]]:

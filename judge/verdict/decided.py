@@ -7,6 +7,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from evidence.profiles import profile_of
 from history.anomalies import LOST, SEVERITY
 from history.manifest import Manifest
 from history.words import counted as number_of
@@ -21,7 +22,7 @@ def decided(manifest: Manifest, tables: Mapping[str, pa.Table]) -> list[Item]:
         invariants_decided(tables["invariants"].to_pylist()),
         offsets_hold(manifest, forbidden(counts)),
         cases_decided(counts),
-        sends_decided(total(tables["delivery"].to_pylist()), foreign=manifest.foreign),
+        sends_decided(total(tables["delivery"].to_pylist()), logs=profile_of(manifest).allows({"segments"})),
         control_seen(manifest.control, cases(counts)),
     ]
 
@@ -60,13 +61,13 @@ def cases_decided(counted: Iterable[Mapping[str, Any]]) -> Item:
     return "every case decided", first_of(sentences)
 
 
-def sends_decided(row: dict[str, int], *, foreign: bool = False) -> Item:
+def sends_decided(row: dict[str, int], *, logs: bool = True) -> Item:
     """Require that every acknowledged record's fate is known."""
     split = ("truncated_ack", "invisible_ack", "unknown_offset_ack")
     open_ones = row["unseen"] - sum(row[name] for name in split)
     them, they = ("it", "it") if open_ones == 1 else ("them", "they")
     records = number_of(open_ones, "acknowledged record")
-    log = "" if foreign else f" a replica's log ends before {them},"
+    log = f" a replica's log ends before {them}," if logs else ""
     what = (
         f"The fate of {records} is unknown: readers may not have passed {them},{log} or {they} may have "
         "been deleted or compacted."

@@ -28,6 +28,21 @@ READERS = ("consumer", "drain")
 
 Item = tuple[str, str | None]
 
+# Items that a run without these sources does not require.
+OF_SOURCES: Mapping[str, frozenset[Source]] = {
+    "sends ledgered": sources("sends"),
+    "something acknowledged": sources("sends"),
+    "final drain complete": sources("polls"),
+    "every replica probed": sources("replicas"),
+    "probe never silent": sources("replicas", "followers"),
+    "offsets captured before": sources("offsets"),
+    "offsets captured after": sources("offsets"),
+    "segments of every replica": sources("segments"),
+    "epoch file of every replica": sources("epoch files"),
+    "broker logs": sources("server logs"),
+    "history of the controller": sources("history"),
+}
+
 MAX_SEEN = 150  # characters of a LAST_SEEN part
 
 
@@ -61,10 +76,8 @@ def gaps(run: Run, counts: Counts) -> dict[str, list[Gap]]:
     manifest = run.manifest
     if manifest.foreign:
         return _of_foreign(run, counts)
-    if manifest.watched:
-        return _of_watched(run, counts)
     replicas = assigned(manifest)
-    before, after = (_capture(name, replicas, counts) for name in ("before", "after"))
+    before, after = (_capture(name, run, counts) for name in ("before", "after"))
     found = {
         "no harness error": _anywhere(_errors(run.events)),
         "no server ended by itself": _anywhere(_exits(run)),
@@ -92,7 +105,7 @@ def gaps(run: Run, counts: Counts) -> dict[str, list[Gap]]:
         "broker logs": _anywhere(_broker_logs(run), "server logs"),
         "history of the controller": _history(run) if run.requires_history else [],
     }
-    return {name: list(each) for name, each in found.items()}
+    return {name: list(each) for name, each in found.items() if run.profile.allows(OF_SOURCES.get(name, ()))}
 
 
 def _of_foreign(run: Run, counts: Counts) -> dict[str, list[Gap]]:
@@ -106,18 +119,6 @@ def _of_foreign(run: Run, counts: Counts) -> dict[str, list[Gap]]:
             () if counts.completed_reads else ["The history holds no completed read of a record."]
         ),
         "every value told": _anywhere([_unnamed_values(run.manifest, unnamed)] if unnamed else ()),
-    }
-    return {name: list(each) for name, each in found.items()}
-
-
-def _of_watched(run: Run, counts: Counts) -> dict[str, list[Gap]]:
-    replicas = assigned(run.manifest)
-    found = {
-        "no harness error": _anywhere(_errors(run.events)),
-        "files readable": _files(run),
-        "run collected": _anywhere(_collected(run.events)),
-        "every replica probed": _without(replicas, counts.sampled, "never answered", "replicas"),
-        "probe ended in order": _of_prober(run, counts),
     }
     return {name: list(each) for name, each in found.items()}
 
@@ -260,8 +261,15 @@ def _drained(run: Run) -> Iterator[Gap]:
             yield Gap(f"The drain of {where} stopped at {drain.position}, before {drain.end_offset}.", where=where)
 
 
-def _without(replicas: set[Replica], found: Set[Replica], what: str, source: Source) -> Iterator[Gap]:
-    for broker_id, topic, partition in sorted(replicas - found):
+def _without(run: Run, found: Set[Replica], what: str, source: Source) -> Iterator[Gap]:
+    """Yield the missing replicas, or only leaders."""
+    if not run.profile.allows({"followers"}):
+        there = {(topic, partition) for _, topic, partition in found}
+        for where in run.partitions:
+            if where not in there:
+                yield Gap(f"The leader of {where} {what}.", sources(source), where)
+        return
+    for broker_id, topic, partition in sorted(assigned(run.manifest) - found):
         where = TopicPartition(topic, partition)
         yield Gap(f"The replica of {where} on broker {broker_id} {what}.", sources(source), where)
 
@@ -272,8 +280,8 @@ def _unprobed(run: Run, counts: Counts) -> Iterator[Gap]:
     Only phases with ``SILENCE_S`` without a fault count.
     """
     replicas = assigned(run.manifest)
-    yield from _without(replicas, counts.sampled, "was never seen by the probe", "replicas")
-    for node in run.manifest.brokers:
+    yield from _without(run, counts.sampled, "was never seen by the probe", "replicas")
+    for node in run.manifest.brokers if run.profile.allows({"followers"}) else ():
         number = node.node_id
         if number not in {broker_id for broker_id, _, _ in replicas & counts.sampled}:
             continue
@@ -358,8 +366,8 @@ def _unanswered(clients: list[dict[str, Any]]) -> Iterator[str]:
             yield f"The consumer {client['client_id']} had no good answer: {errors or 'it asked nothing'}."
 
 
-def _capture(name: str, replicas: set[Replica], counts: Counts) -> Iterator[Gap]:
-    return _without(replicas, counts.captured.get(name, set()), f"is missing in the capture {name!r}", "offsets")
+def _capture(name: str, run: Run, counts: Counts) -> Iterator[Gap]:
+    return _without(run, counts.captured.get(name, set()), f"is missing in the capture {name!r}", "offsets")
 
 
 def _segments(replicas: Iterable[Replica], counts: Counts) -> Iterator[Gap]:

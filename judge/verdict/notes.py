@@ -21,6 +21,9 @@ def notes(run: Run, seeks: Iterable[Mapping[str, Any]], copies: Mapping[TopicPar
     """Return a sentence per note."""
     return [
         *timed_out_waits(run.events),
+        *topics_made_anew(run.events),
+        *silent_brokers(run.events),
+        *returns(run.events),
         *notes_of_import(run.events),
         *clock_changes(run.clock, run.phases),
         *seeks_by_readers(seeks),
@@ -38,6 +41,38 @@ def timed_out_waits(events: list[Event]) -> list[str]:
         f"last seen: {event.detail.get('last_seen')}."
         for event in events
         if event.kind == "wait_timed_out"
+    ]
+
+
+def topics_made_anew(events: Iterable[Event]) -> list[str]:
+    """Return a sentence per topic that was replaced during a watch."""
+    return [
+        f"The topic {event.detail['topic']} was deleted and made anew during the watch: only the first one was judged."
+        for event in events
+        if event.kind == "topic_made_anew"
+    ]
+
+
+def silent_brokers(events: Iterable[Event]) -> list[str]:
+    """Return a sentence per broker that a watch did not see for some time."""
+    silent: dict[int, list[float]] = {}
+    for event in events:
+        if event.kind == "broker_silent":
+            silent.setdefault(event.detail["broker_id"], []).append(event.detail["seconds"])
+    return [
+        f"Broker {broker_id} did not answer for {sum(seconds):,.0f} s"
+        f"{f' in {len(seconds)} periods' if len(seconds) > 1 else ''}: its replicas were not judged then."
+        for broker_id, seconds in sorted(silent.items())
+    ]
+
+
+def returns(events: Iterable[Event]) -> list[str]:
+    """Return a sentence per fault after which somebody else starts the broker."""
+    return [
+        f"In {event.phase!r} {event.target} came back by itself after the {event.step}: later steps may have been "
+        "performed after its return."
+        for event in events
+        if event.kind == "injected" and event.detail.get("returns_by_itself")
     ]
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from operator import itemgetter
 from typing import Any
@@ -10,6 +10,8 @@ from typing import Any
 from evidence.profiles import RECORDED, WATCHED, Profile
 from expectations.suites import Outcome
 from history.anomalies import SEVERITY
+from history.words import counted as number_of
+from history.words import listed
 from judge.checks import known_bugs
 from judge.checks.delivery import gone
 
@@ -78,9 +80,7 @@ def _first_violations(findings: Conclusion) -> str:
     if not kinds:
         return _violations(findings, "S1", _in_short)[0]
     more = [f"{len(kinds) - MAX_NAMED} more kinds"] if len(kinds) > MAX_NAMED else []
-    named = [*kinds[:MAX_NAMED], *more]
-    listed = f"{', '.join(named[:-1])} and {named[-1]}" if len(named) > 1 else named[0]
-    return f"{listed}, which this configuration does not permit."
+    return f"{listed([*kinds[:MAX_NAMED], *more])}, which this configuration does not permit."
 
 
 def _in_short(row: Row) -> str:
@@ -106,7 +106,15 @@ def _sentence(findings: Conclusion) -> str:
     if findings.outcome.verdict == "unknown":
         return f"Inconclusive: {(list(findings.missing) or ['evidence is missing.'])[0]}"
     held = _replicas_held(findings) if findings.profile is WATCHED else _delivered(findings)
-    return " ".join([held, *_worth_a_look(findings)])
+    return " ".join([*_limited(findings, held), *_worth_a_look(findings)])
+
+
+def _limited(findings: Conclusion, held: str) -> Iterator[str]:
+    """Yield a pass's sentence, with its evidence if that is limited."""
+    left_out = len(findings.not_judged) if findings.profile is not WATCHED else 0
+    yield f"Pass, from {findings.profile.words}: {held[0].lower()}{held[1:]}" if left_out else held
+    if left_out:
+        yield f"{number_of(left_out, 'check')} {'was' if left_out == 1 else 'were'} not made."
 
 
 def _replicas_held(findings: Conclusion) -> str:
@@ -130,7 +138,8 @@ def _delivered(findings: Conclusion) -> str:
         )
     if hidden := findings.delivery["unseen"]:
         return f"The guarantees held; {hidden:,} of {acked:,} acknowledged records cannot be read yet."
-    return f"Every guarantee held: all {acked:,} acknowledged records are accounted for."
+    every = "Every judged guarantee held, and" if findings.not_judged else "Every guarantee held:"
+    return f"{every} all {acked:,} acknowledged records are accounted for."
 
 
 def _worth_a_look(findings: Conclusion) -> list[str]:
