@@ -89,7 +89,7 @@ demo: $(VENV)/.ready ## Set everything up and run the main scenario: a lagging f
 	@$(PLIMSOLL) run
 
 # The commands of ./plimsoll; the rule for all of them is below.
-run: ## Run one scenario: SCENARIO=… KAFKA=… RUNTIME=… RATE=… SEED=… SUBNET=… METRICS_PORT=…
+run: ## Run one scenario: SCENARIO=… KAFKA=… RUNTIME=… RATE=… SEED=… SUBNET=… CLUSTER=mine.yaml METRICS_PORT=…
 scenarios: ## List the scenarios and their purposes
 judge: ## Judge recorded runs again: RUN="<folder> …"
 import: $(if $(filter jepsen,$(FORMAT)),$(VENV)/.edn) ## Judge a history that another tool recorded: HISTORY="<file> …" FORMAT=jepsen
@@ -149,5 +149,5 @@ down: ## Stop Airflow again
 	@[ ! -x $(PY) ] || $(PLIMSOLL) down
 
 .PHONY: clean
-clean: ## Remove what interrupted runs left behind (ALL=1: of running ones, too)
+clean: ## Remove what interrupted runs left behind (ALL=1: of running ones, too; CLUSTER=mine.yaml: on that cluster)
 	@[ ! -x $(PY) ] || $(PLIMSOLL) clean

@@ -28,15 +28,17 @@ from commands.options import (
     Junit,
     Kafka,
     MetricsPort,
+    OwnCluster,
     Runs,
     Runtime,
+    ScenarioName,
     Seed,
+    Subnet,
     SummaryFile,
     TopicConfig,
     UncleanElection,
     annotation_of,
     complete_run,
-    complete_scenario,
     parameter,
 )
 from commands.outcome import Outcome, outcome_of, say
@@ -128,41 +130,45 @@ def _serving_metrics(port: int | None, runs: Path) -> Iterator[None]:
     "run",
     "run survived_faults --kafka 4.3.0 --seed 7",
     "run my/scenario.yaml --kafka ../kafka/build/dist",
+    "run failover --cluster mine.yaml --dry-run",
     runs_java=True,
     has_verdict=True,
 )
 def run(
     *,
-    scenario: Annotated[
-        str,
-        typer.Argument(
-            help="A name (see plimsoll scenarios), or a .yaml file.",
-            autocompletion=complete_scenario,
-            metavar="SCENARIO",
-        ),
-    ] = "follower_lag_then_leader_kill",
+    scenario: ScenarioName = "follower_lag_then_leader_kill",
     kafka: Kafka = DEFAULT_RELEASE,
     runtime: Runtime = "auto",
     rate: Annotated[float | None, typer.Option(help="Records per second; default: the scenario's rate.")] = None,
     seed: Seed = None,
-    subnet: Annotated[
-        str | None,
-        typer.Option(
-            help="The address range of the run's network, such as 10.199.7.0/24; default: a free one.", metavar="RANGE"
-        ),
-    ] = None,
+    subnet: Subnet = None,
+    cluster: OwnCluster = None,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="With --cluster: say what the run would do, and do nothing.")
+    ] = False,
     metrics_port: MetricsPort = None,
     runs: Runs = RUNS,
 ) -> Outcome:
-    """Run one scenario on a fresh cluster, and judge it.
+    """Run one scenario on a fresh cluster or on your own, and judge it.
 
     The last two lines are "run: <folder>" and "verdict: pass|fail|unknown"; the page is <folder>/report/index.html.
     """
+    if dry_run:
+        from commands.own_cluster import dry_run as say_what
+
+        return say_what(scenario, cluster, rate=rate)
     from commands.runs import record_and_judge
 
     with _serving_metrics(metrics_port, runs.resolve()):
         return record_and_judge(
-            scenario, kafka=kafka, runtime=runtime, rate=rate, seed=seed, subnet=subnet, runs=runs.resolve()
+            scenario,
+            kafka=kafka,
+            runtime=runtime,
+            rate=rate,
+            seed=seed,
+            subnet=subnet,
+            cluster=cluster,
+            runs=runs.resolve(),
         )
 
 
@@ -426,12 +432,29 @@ def archive(
 
 @command(KEEP)
 def clean(
-    all_: Annotated[bool, typer.Option("--all", help="Also stop current runs and the Spark cluster.")] = False,
+    all_: Annotated[
+        bool,
+        typer.Option(
+            "--all",
+            help="Also stop current runs and the Spark cluster; with --cluster: also topics of other hosts' runs.",
+        ),
+    ] = False,
+    cluster: Annotated[
+        Path | None,
+        typer.Option(
+            help="End faults and delete topics that crashed runs left on the cluster that this file describes.",
+            metavar="FILE",
+        ),
+    ] = None,
 ) -> Outcome:
     """Remove the containers, processes and networks of interrupted runs and Spark clusters.
 
     Recorded runs, results and pages stay.
     """
+    if cluster:
+        from commands.own_cluster import clean_cluster
+
+        return clean_cluster(cluster, everything=all_)
     from commands.upkeep import remove_leftovers
 
     return remove_leftovers(everything=all_)

@@ -85,7 +85,9 @@ def json_line(partitions: Iterable[PartitionNow]) -> str:
 
 
 def _as_json(replica: ReplicaNow) -> dict[str, Any]:
-    return {**replica._asdict(), "behind_s": round(replica.behind_s, 3)}
+    found = replica._asdict()
+    found["behind_s"] = round(replica.behind_s, 3)
+    return found
 
 
 def _behind_s(partition: PartitionNow) -> float:

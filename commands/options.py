@@ -103,6 +103,26 @@ MetricsPort = Annotated[
         metavar="PORT",
     ),
 ]
+ScenarioName = Annotated[
+    str,
+    typer.Argument(
+        help="A name (see plimsoll scenarios), or a .yaml file.", autocompletion=complete_scenario, metavar="SCENARIO"
+    ),
+]
+Subnet = Annotated[
+    str | None,
+    typer.Option(
+        help="The address range of the run's network, such as 10.199.7.0/24; default: a free one.", metavar="RANGE"
+    ),
+]
+OwnCluster = Annotated[
+    Path | None,
+    typer.Option(
+        help="Run on a cluster that somebody else runs, described by this file (docs/own-cluster-run.md), instead of "
+        "starting one.",
+        metavar="FILE",
+    ),
+]
 Seed = Annotated[int | None, typer.Option(help="Seed of all random choices, to repeat a run; default: a random one.")]
 CampaignName = Annotated[
     str | None,

@@ -36,42 +36,33 @@ if TYPE_CHECKING:
 NO_VERDICT = "The judge wrote no verdict."
 
 
-def record_and_judge(
-    scenario: str,
-    *,
-    kafka: str,
-    runtime: str,
-    runs: Path,
-    rate: float | None = None,
-    seed: int | None = None,
-    subnet: str | None = None,
-) -> Outcome:
-    """Run a scenario; the last two lines are machine-readable.
+def record_and_judge(scenario: str, **request: Any) -> Outcome:
+    """Run a scenario; the last two lines are machine-readable. ``request`` is that of ``experiment.prepare``.
 
     Raises:
         BadInput: a request is impossible; nothing was started.
         KeyboardInterrupt: after cleanup.
     """
-    from clusters.run import experiment  # slow import
+    from clusters.live.plan import read_plan  # slow import
+    from clusters.run import experiment
 
-    parsed = load_scenario(scenario)
+    load_scenario(scenario)  # fail before anything is removed or recorded
     spark_connection(os.environ)  # fail before anything is recorded
     with warned():
         # leftovers take CPU time and addresses
         experiment.reap(docker_may_be_down=True)
-    run = experiment.prepare(
-        scenario, kafka=kafka, runtime=runtime, rate=rate, seed=seed, runs=runs, subnet=subnet, lease="process"
-    )
+    run = experiment.prepare(scenario, lease="process", **request)
+    planned = read_plan(RunFolder(run)).scenario
     with ExitStack() as held:
         home = _hold(held, run)
         log, ended_before = home / "airflow.log", ended_for_memory()
         try:
-            succeeded = _run(parsed, scenario, run, home)
+            succeeded = _run(planned, scenario, run, home)
         except KeyboardInterrupt:
             say(f"run: {run}")
             shutil.rmtree(home)
             raise
-        outcome = _concluded(RunFolder(run), parsed.name, succeeded, log, memory_ran_out(ended_before))
+        outcome = _concluded(RunFolder(run), planned.name, succeeded, log, memory_ran_out(ended_before))
         if outcome.code in (PASS, FAIL):
             shutil.rmtree(home)
     return outcome

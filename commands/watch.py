@@ -13,14 +13,13 @@ from rich.console import Console
 from rich.live import Live
 
 from clusters.attached.cluster_file import access_of, read_cluster_file
-from clusters.attached.discover import Discovered, discover, grant, unreachable
+from clusters.attached.discover import Discovered, discover, grant
 from clusters.attached.state import Health, PartitionNow
-from clusters.attached.watch import Watch, unreadable_topics
+from clusters.run.watch import Watch
 from commands.live_table import json_line, lines, summary, table
 from commands.outcome import Outcome, print_error, say, stdout_for_json
 from commands.runs import cases_of, facts_of, judge_again
 from history.errors import BadInput
-from history.java import java_of
 from history.words import counted, some_of
 
 Show = Callable[[Sequence[PartitionNow]], None]
@@ -36,11 +35,11 @@ def watch_cluster(
         BadInput: the cluster cannot be reached, or a topic not be read; nothing was written.
     """
     described = read_cluster_file(file)
-    access = access_of(described, str(java_of().home / "bin" / "keytool"))
+    access = access_of(described)
     found = discover(described, access, list(dict.fromkeys(topics)))
-    if refused := sorted(unreadable_topics(found, access)):
-        raise BadInput(f"The user may not read the topic {refused[0]!r}: {grant(refused[0], described, access)}")
-    for sentence in (*unreachable(found, access), *_unknown_settings(found)):
+    if refused := min(found.unreadable, default=None):
+        raise BadInput(f"The user may not read the topic {refused!r}: {grant(refused, described, access)}")
+    for sentence in (*found.unreachable, *_unknown_settings(found)):
         print_error(sentence)
     watch = Watch(runs, found, access, hz)
     with watch.recording() as probing, _screen(watch, as_json=as_json) as show:

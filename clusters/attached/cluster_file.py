@@ -2,18 +2,35 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal, Self
 
-from pydantic import BeforeValidator, Field, ValidationError
+from pydantic import BeforeValidator, Field, ValidationError, model_validator
 
-from clusters.kafka.client_access import ClientAccess
-from clusters.scenario.values import Model
+from clusters.kafka.access import Access
+from clusters.scenario.steps.catalog import STEPS
+from clusters.scenario.values import Bytes, BytesPerSecond, LongSeconds, Model, Seconds
 from history.errors import BadInput
 from history.refusals import first_wrong
 from history.yaml_files import parse, read_text
 
-DEFAULT_PORT = 9092
+# Each hook, with the placeholders that only it has.
+HOOKS: Mapping[str, tuple[str, ...]] = {
+    "kill": ("seconds",),
+    "start": (),
+    "stop": ("seconds",),
+    "pause": ("seconds",),
+    "resume": (),
+    "disconnect": ("peer", "peer_host", "direction", "seconds"),
+    "reconnect": ("peer", "peer_host", "direction"),
+    "logs": (),
+    "segments": ("target",),
+}
+COMMON_PLACEHOLDERS = ("broker", "host", "rack")
+ENDED_BY = {fault: key for key, step in sorted(STEPS.items()) for fault in step.ends if {key, fault} <= HOOKS.keys()}
+_PLACEHOLDER = re.compile(r"\{\{\w+\}\}|\{(\w+)\}")  # {{name}} belongs to a Go template
 
 
 class Address(Model):
@@ -38,19 +55,100 @@ def _address(value: object) -> object:
 AnyAddress = Annotated[Address, BeforeValidator(_address)]
 
 
+def _argument(value: object) -> object:
+    """Convert a number, which YAML reads without quotes."""
+    return str(value) if isinstance(value, int | float) and not isinstance(value, bool) else value
+
+
+class Hook(Model):
+    """A program with its arguments; ``environment`` names variables that it gets, too."""
+
+    run: list[Annotated[str, BeforeValidator(_argument)]] = Field(min_length=1)
+    limit: Seconds = 30.0
+    environment: list[Annotated[str, Field(pattern=r"^[A-Za-z_]\w*$")]] = Field(default_factory=list)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _is_no_shell(cls, value: object) -> object:
+        run = value.get("run") if isinstance(value, dict) else value
+        is_command = isinstance(run, str) or isinstance(value, list)
+        if is_command:
+            raise ValueError(
+                "no shell runs hooks; give run: a list of program and arguments, such as [ssh, '{host}', reboot]"
+            )
+        return value
+
+    @property
+    def placeholders(self) -> Iterator[str]:
+        return (match[1] for each in self.run for match in _PLACEHOLDER.finditer(each) if match[1])
+
+    def arguments(self, values: Mapping[str, str]) -> list[str]:
+        """Return the program and its arguments with replaced placeholders."""
+        return [_PLACEHOLDER.sub(lambda match: values[match[1]] if match[1] else match[0], each) for each in self.run]
+
+
+class OwnTopics(Model):
+    """The topics that runs create."""
+
+    prefix: str = Field(default="plimsoll-", pattern=r"^[A-Za-z0-9._-]{1,100}$")
+
+
+class Caps(Model):
+    """The most that a run may put on the cluster; ``bytes`` and ``rate`` are sums over its loads."""
+
+    rate: BytesPerSecond = 5e6
+    partitions: int = Field(default=24, ge=1)
+    bytes: Bytes = 10 * 10**9
+    duration: LongSeconds = 3600.0
+
+
 class ClusterFile(Model):
     """A cluster that somebody else runs.
 
-    ``client`` is a client.properties, ``addresses`` replaces advertised addresses by broker id, for port forwards.
+    ``client`` is a client.properties, ``addresses`` replaces advertised addresses by broker id, for port forwards,
+    ``allow`` names faults, ``metrics`` has an exporter's URL by broker id.
     """
 
     bootstrap: list[AnyAddress] = Field(min_length=1)
     client: Path | None = None
     addresses: dict[int, AnyAddress] = Field(default_factory=dict)
+    topics: OwnTopics = OwnTopics()
+    caps: Caps = Caps()
+    allow: list[str] = Field(default_factory=list)
+    hooks: dict[str, Hook] = Field(default_factory=dict)
+    down: Literal["until_start", "restarts_itself"] = "until_start"
+    metrics: dict[int, Annotated[str, Field(pattern=r"^https?://\S+$")]] = Field(default_factory=dict)
+
+    @property
+    def returns_by_itself(self) -> bool:
+        return self.down == "restarts_itself"
+
+    @model_validator(mode="after")
+    def _hooks_fit(self) -> Self:
+        for name, hook in self.hooks.items():
+            self._check_hook(name, hook)
+        for fault in self.allow:
+            if fault not in ENDED_BY:
+                raise ValueError(f"allow: hooks cannot inject {fault!r}; known: {', '.join(ENDED_BY)}")
+            if fault not in self.hooks:
+                raise ValueError(f"allow: {fault} needs hooks.{fault}; add {fault}: {{run: [program, argument, …]}}")
+        return self
+
+    def _check_hook(self, name: str, hook: Hook) -> None:
+        if name not in HOOKS:
+            raise ValueError(f"hooks.{name} is no hook; known: {', '.join(HOOKS)}")
+        known = (*COMMON_PLACEHOLDERS, *HOOKS[name])
+        if unknown := [each for each in hook.placeholders if each not in known]:
+            named = ", ".join(f"{{{each}}}" for each in known)
+            raise ValueError(f"hooks.{name}.run: unknown placeholder {{{unknown[0]}}}; known: {named}")
+        end = ENDED_BY.get(name)
+        if end and end not in self.hooks and not (end == "start" and self.returns_by_itself):
+            instead = ", or down: restarts_itself if brokers return by themselves" if end == "start" else ""
+            raise ValueError(f"hooks.{name} needs a hook that ends it; add {end}: {{run: [program, …]}}{instead}")
 
 
 def read_cluster_file(path: Path) -> ClusterFile:
-    """Return a file's cluster; ``client`` is relative to the file.
+    """Return a file's cluster; ``client`` and programs with a slash are relative to the file.
 
     Raises:
         BadInput: the file is no description of a cluster.
@@ -59,16 +157,23 @@ def read_cluster_file(path: Path) -> ClusterFile:
     if not isinstance(document, dict):
         raise BadInput(f"{path} describes no cluster; give at least bootstrap: [host:port].")
     try:
-        found = ClusterFile.model_validate(document)
+        cluster = ClusterFile.model_validate(document)
     except ValidationError as error:
         raise BadInput(f"{path}: {first_wrong(error)}.") from error
-    return found.model_copy(update={"client": path.parent / found.client}) if found.client else found
+    hooks = {name: _beside(hook, path.parent.absolute()) for name, hook in cluster.hooks.items()}
+    client = path.parent.absolute() / cluster.client if cluster.client else None
+    return cluster.model_copy(update={"client": client, "hooks": hooks})
 
 
-def access_of(file: ClusterFile, keytool: str) -> ClientAccess | None:
+def _beside(hook: Hook, folder: Path) -> Hook:
+    program, *arguments = hook.run
+    return hook.model_copy(update={"run": [str(folder / program), *arguments]}) if "/" in program else hook
+
+
+def access_of(file: ClusterFile) -> Access | None:
     """Return the security settings, None for plaintext.
 
     Raises:
         BadInput: the client.properties cannot be used.
     """
-    return ClientAccess(file.client, keytool) if file.client else None
+    return Access(file.client) if file.client else None

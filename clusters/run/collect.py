@@ -12,10 +12,9 @@ import pyarrow.compute as pc
 
 from clusters.clients.ledger import sends_of
 from clusters.clients.polls import polls_of
-from clusters.faults.disk import allow_writing
 from clusters.live.exits import end, record_exits
+from clusters.live.servers import PREFIX
 from clusters.live.world import World
-from clusters.runtimes.nodes import Node
 from clusters.runtimes.runtime import available
 from history.errors import HarnessError
 from history.events import read_events
@@ -34,42 +33,23 @@ def collect_servers(world: World) -> None:
 
     A clean stop would change ISR and epochs; a copy would need twice the space. Safe to repeat.
     """
-    if not world.has_addresses:
+    files = world.servers.files
+    if files is None or not (world.folder.work / PREFIX).exists():  # no node starts before addresses are reserved
         return
     record_exits(world)
-    live = [node for node in world.servers if world.runtime.state(node.name) == "running"]
+    live = [node for node in world.servers.nodes if world.state(node) == "running"]
     for node in live:
-        world.runtime.pause(node.name)
-    for node in world.servers:
+        world.pause(node)
+    for node in world.servers.nodes:
         if node.disk_bytes:  # lost with its server
             available(world.runtime.disks, "disk for each node").run_script(node, "cp -a --sparse=always /disk/. data/")
     for node in live:
         end(world, node, "SIGKILL")
-    for node in world.servers:
+    for node in world.servers.nodes:
         try:
-            _collect_server(node, world.folder.brokers / node.name)
+            files.collect(node, world.folder.brokers / node.name)
         except OSError as error:
             raise HarnessError(f"What {node.name} wrote could not be collected: {error}.") from error
-
-
-def _collect_server(node: Node, target: Path) -> None:
-    target.mkdir(parents=True, exist_ok=True)
-    for file in (node.folder / name for name in ("server.log", "gc.log", "server.properties")):
-        if file.exists() and not file.is_symlink():
-            shutil.copy2(file, target)
-    for folder in dict.fromkeys([*node.log_dirs, node.metadata_dir]):
-        if folder.is_dir() and not folder.is_symlink():
-            allow_writing(node, folder)  # may still be read-only
-        if folder.exists():
-            folder.rename(target / folder.name)
-    remove_links(target)
-
-
-def remove_links(folder: Path) -> None:
-    """Remove symbolic links, which could point to any host file; Kafka makes none."""
-    for file in folder.rglob("*"):
-        if file.is_symlink():
-            file.unlink()
 
 
 def collect_clients(world: World) -> None:
@@ -97,8 +77,8 @@ def write_tables(world: World) -> None:
 
 
 def _broker_starts(world: World) -> Starts:
-    numbers = {node.name: number for number, node in world.brokers.items()}
-    starts: Starts = {number: [] for number in world.brokers}
+    numbers = {node.name: number for number, node in world.servers.brokers.items()}
+    starts: Starts = {number: [] for number in world.servers.brokers}
     for event in read_events(world.folder.events):
         if event.kind == "node_started" and event.target in numbers:
             starts[numbers[event.target]].append((event.t_ns, event.detail["incarnation"]))

@@ -5,7 +5,6 @@ Each may come from another process: everything is in the run's folder. All raise
 
 from __future__ import annotations
 
-import secrets
 import time
 from collections.abc import Mapping
 from functools import partial
@@ -30,14 +29,18 @@ from clusters.clients.nodes import (
 )
 from clusters.clients.usage import record_usage
 from clusters.faults.phase import PhaseRun
-from clusters.kafka import certificates, class_archive, servers
+from clusters.kafka import class_archive, servers
 from clusters.kafka.admin import alter_config, create_topic
 from clusters.kafka.probe import ReplicaSample
+from clusters.kafka.properties import render
 from clusters.kafka.tools import Tools
 from clusters.live.capture import capture_offsets
 from clusters.live.disk_space import DiskSpace
+from clusters.live.reports import REQUEST_LIMIT_S, WORLD
 from clusters.live.resource_limits import end_cpu_limits, limit_clients, limit_cluster
-from clusters.live.world import REQUEST_LIMIT_S, WORLD, World, missing_replicas
+from clusters.live.servers import PREFIX, MadeServers
+from clusters.live.world import World
+from clusters.run import attached
 from clusters.run.catch_up import catch_up
 from clusters.run.collect import collect_clients, collect_servers, write_tables
 from clusters.run.leftovers import hold_lease, reap, tear_down
@@ -70,7 +73,10 @@ def start_cluster(run: Path) -> None:
     check_unstarted(run)
     with World.open(run) as world:
         try:
-            _start_cluster(world)
+            if world.plan.attached:
+                attached.start(world)
+            else:
+                _start_cluster(world)
         except BaseException as error:
             why = _full_disk(world) or reason_of(error)
             world.runtime.remove_all()  # first: on a full disk the event cannot be written
@@ -89,64 +95,58 @@ def _full_disk(world: World) -> str:
 
 def check_unstarted(run: Path) -> None:
     """Check that the run is new: a failed start removes its cluster."""
-    if (RunFolder(run).work / "prefix").exists():
+    if (RunFolder(run).work / PREFIX).exists():
         raise HarnessError(f"{run.name} was started before; start a new run.")
 
 
 def _start_cluster(world: World) -> None:
     world.events.add("run_started", target=world.folder.run_id)
-    world.reserve_addresses()
-    _secure(world)
-    configs = _server_configs(world)
+    made = MadeServers(world.folder, world.plan, world.runtime)
+    made.reserve_addresses()
+    _secure(world, made)
+    configs = _server_configs(world, made)
     for name, config in configs.items():
         folder = world.folder.work / name
         for key in _FOLDERS & config.keys():
             for path in config[key].split(","):
                 Path(path).mkdir(parents=True, exist_ok=True)
-        (folder / "server.properties").write_text(servers.render(config))
+        (folder / "server.properties").write_text(render(config))
     manifest_of(world, configs).write(world.folder.manifest)
-    tools = Tools(world.runtime, world.release, world.scenario.cluster)
+    tools = Tools(world.runtime, made.release, world.scenario.cluster)
     if world.plan.mode == "kraft":
         identity = servers.cluster_id(world.folder.run_id)
-        brokers = list(world.brokers.values())
-        tools.format_storage(world.metadata_nodes, brokers, identity)
-    for node in world.metadata_nodes:
+        tools.format_storage(made.metadata_nodes, list(made.brokers.values()), identity)
+    for node in made.metadata_nodes:
         world.start(node)
     if world.plan.mode == "zookeeper":
-        tools.store_user(*world.metadata_nodes)
-    for node in world.brokers.values():
+        tools.store_user(*made.metadata_nodes)
+    for node in made.brokers.values():
         world.start(node)
-    world.wait_for_brokers()
-    if archive := world.class_archive(world.plan.jars):
-        class_archive.make(archive, world.runtime, world.plan.java, world.servers)
+    world.reports.wait_for_brokers()
+    if archive := made.class_archive(made.release.jars):
+        class_archive.make(archive, world.runtime, world.plan.java, made.nodes)
     add_features(world)
     limit_cluster(world)
 
 
-def _secure(world: World) -> None:
-    access = world.access(WORLD)
-    if access is None:
-        return
-    Path(access.folder).mkdir(mode=0o700)
-    if access.sasl:
-        access.write_password(secrets.token_hex(24))
-    if access.tls:
-        certificates.issue(Path(access.folder), _addresses(world))
+def _secure(world: World, made: MadeServers) -> None:
+    if secrets := servers.secrets_of(world.scenario.cluster, world.folder.work):
+        secrets.create(_addresses(world, made))
 
 
-def _addresses(world: World) -> dict[str, str]:
-    addresses = {node.name: node.address for node in world.brokers.values()}
+def _addresses(world: World, made: MadeServers) -> dict[str, str]:
+    addresses = {node.name: node.address for node in made.brokers.values()}
     addresses |= {name: world.client_address(index) for index, name in enumerate(client_names(world))}
-    return addresses | {WORLD: f"{world.prefix}.1"}
+    return addresses | {WORLD: f"{made.prefix}.1"}
 
 
-def _server_configs(world: World) -> dict[str, dict[str, str]]:
-    release, cluster, metadata_nodes = world.release, world.scenario.cluster, world.metadata_nodes
+def _server_configs(world: World, made: MadeServers) -> dict[str, dict[str, str]]:
+    release, cluster, metadata_nodes = made.release, world.scenario.cluster, made.metadata_nodes
     configs = {
         node.name: servers.metadata_node_config(release, cluster, node, metadata_nodes) for node in metadata_nodes
     }
-    brokers, group = world.brokers.values(), world.scenario.group
-    of_group = group.broker_settings(len(world.brokers)) if group else {}
+    brokers, group = made.brokers.values(), world.scenario.group
+    of_group = group.broker_settings(len(brokers)) if group else {}
     return configs | {
         node.name: of_group | servers.broker_config(release, cluster, node, metadata_nodes) for node in brokers
     }
@@ -155,11 +155,10 @@ def _server_configs(world: World) -> dict[str, dict[str, str]]:
 def create_topics(run: Path) -> None:
     """Create the topics; wait until every broker has its replicas and knows the full ISRs."""
     with World.open(run) as world:
-        any_broker = next(iter(world.brokers.values()))
-        with world.connect(any_broker, "CLIENT", READY_LIMIT_S) as connection:
-            for name, topic in world.scenario.topics.items():
-                assignment = topic.assignment(world.scenario.cluster.broker_ids)
-                create_topic(connection, name, assignment, topic.config)
+        if world.plan.attached:
+            attached.create_own_topics(world)
+        else:
+            _create_topics(world)
         wait_until(
             lambda: not _without_full_isr(world),
             limit_s=READY_LIMIT_S,
@@ -174,8 +173,16 @@ def create_topics(run: Path) -> None:
         )
 
 
+def _create_topics(world: World) -> None:
+    any_broker = next(iter(world.servers.brokers.values()))
+    with world.reports.connect(any_broker, "CLIENT", READY_LIMIT_S) as connection:
+        for name, topic in world.scenario.topics.items():
+            assignment = topic.assignment(world.scenario.cluster.broker_ids)
+            create_topic(connection, name, assignment, topic.config)
+
+
 def _without_full_isr(world: World) -> list[TopicPartition]:
-    views = world.partition_views(world.partitions)
+    views = world.reports.partition_views(world.partitions)
     return [
         partition
         for partition, view in views.items()
@@ -184,7 +191,7 @@ def _without_full_isr(world: World) -> list[TopicPartition]:
 
 
 def _without_replica(world: World) -> list[str]:
-    missing = missing_replicas(world, {partition: world.replicas(partition) for partition in world.partitions})
+    missing = world.reports.missing_replicas({partition: world.replicas(partition) for partition in world.partitions})
     return [f"{partition} on broker {number}" for partition, number in missing]
 
 
@@ -194,6 +201,8 @@ def start_clients(run: Path) -> None:
         streams = world.folder.work / "streams"
         if streams.exists():
             raise HarnessError(f"The clients of {run.name} were started before; start a new run.")
+        if world.guard:
+            world.guard.check_topics()
         world.folder.clients.mkdir(exist_ok=True)
         streams.mkdir()
         producers = producer_names(world)
@@ -223,16 +232,18 @@ def start_clients(run: Path) -> None:
 
 
 def _why_not_ready(world: World, client: Node) -> str:
-    ended = [node for node in world.servers if world.runtime.state(node.name) == "exited"]
+    ended = [node for node in world.servers.nodes if world.state(node) == "exited"]
     return "; ".join(map(world.describe_node, [*ended, client]))
 
 
 def _set_up_group(world: World) -> None:
     group = world.scenario.group
     if isinstance(group, ShareGroup):
-        any_broker = next(iter(world.brokers.values()))
-        with world.connect(any_broker, "CLIENT", READY_LIMIT_S) as connection:
-            alter_config(connection, "group", GROUP_ID, group.group_settings(world.scenario.isolation))
+        any_broker = next(iter(world.servers.brokers.values()))
+        with world.reports.connect(any_broker, "CLIENT", READY_LIMIT_S) as connection:
+            alter_config(
+                connection, "group", f"{world.plan.id_prefix}{GROUP_ID}", group.group_settings(world.scenario.isolation)
+            )
 
 
 def capture(run: Path, label: str) -> None:
@@ -344,13 +355,16 @@ def quiesce(run: Path) -> None:
 
 
 def _is_quiet(world: World) -> bool:
-    views = world.partition_views(world.partitions)
+    views = world.reports.partition_views(world.partitions)
     if any(view is None or view.leader not in view.isr for view in views.values()):
         return False
     in_sync = {
-        number: [where for where, view in views.items() if view and number in view.isr] for number in world.brokers
+        number: [where for where, view in views.items() if view and number in view.isr]
+        for number in world.servers.brokers
     }
-    samples = {number: world.samples(number, partitions) for number, partitions in in_sync.items() if partitions}
+    samples = {
+        number: world.reports.samples(number, partitions) for number, partitions in in_sync.items() if partitions
+    }
     return all(
         _is_at_rest(view.leader, {number: samples[number].get(where) for number in view.isr})
         for where, view in views.items()
@@ -394,7 +408,11 @@ def collect(run: Path) -> None:
         return
     with World.open(run) as world:
         end_clients(world, dict.fromkeys(client_names(world), END_LIMIT_S))
+        if not world.folder.manifest.exists():
+            return  # nothing was recorded
         collect_servers(world)
+        if world.plan.attached:
+            attached.collect(world)
         collect_clients(world)
         world.events.add("collected")
         write_tables(world)

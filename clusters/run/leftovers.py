@@ -15,7 +15,8 @@ from pathlib import Path
 from threading import Event, Thread
 from typing import IO, Literal
 
-from clusters.live.world import TORN_DOWN
+from clusters.live.world import TORN_DOWN, World
+from clusters.run import attached
 from clusters.run.manifest import boot_id
 from clusters.runtimes import choose_runtime, open_runtime
 from clusters.waiting import wait_until
@@ -129,7 +130,7 @@ def tear_down(run: Path) -> list[str]:
     folder = RunFolder(run.resolve())
     with suppress(OSError):  # a failure must not prevent the removal
         (folder.work / TORN_DOWN).touch()
-    removed = _remove_all(folder.path)
+    removed = _remove_all(folder.path) + _leave_cluster(folder)
     with suppress(PermissionError):
         if folder.is_sealed:
             shutil.rmtree(folder.work, ignore_errors=True)
@@ -144,9 +145,24 @@ def _remove_all(run: Path) -> list[str]:
     return removed
 
 
+def _leave_cluster(folder: RunFolder) -> list[str]:
+    """End faults and delete topics on a cluster that somebody else runs."""
+    if not _is_attached(folder.path):
+        return []
+    with World.open(folder.path) as world:
+        return attached.end(world)
+
+
+def _is_attached(run: Path) -> bool:
+    try:
+        return bool(json.loads((run / "work" / "plan.json").read_text())["cluster"]["kind"] == "attached")
+    except _NO_LEASE:
+        return False
+
+
 def _was_on_docker(run: Path) -> bool:
     try:
-        return bool(json.loads((run / "work" / "plan.json").read_text())["runtime"] == "docker")
+        return bool(json.loads((run / "work" / "plan.json").read_text())["cluster"]["runtime"] == "docker")
     except _NO_LEASE:
         return False
 
@@ -167,7 +183,7 @@ def reap(*, all_runs: bool = False, docker_may_be_down: bool = False) -> list[st
 
 
 def _reap(found: Callable[[], list[Path]], *, all_runs: bool) -> list[str]:
-    return remove_each(partial(tear_down, run) for run in found() if all_runs or not _is_leased(run))
+    return remove_each(partial(tear_down, run) for run in found() if all_runs or not is_leased(run))
 
 
 def _runs_with_processes() -> list[Path]:
@@ -211,7 +227,8 @@ def _is_down(address: str) -> bool:
     return False
 
 
-def _is_leased(run: Path) -> bool:
+def is_leased(run: Path) -> bool:
+    """Return whether a run is under way."""
     try:
         with (run / "work" / "lease").open() as file:
             lease = json.load(file)

@@ -36,7 +36,7 @@ from history.product import product
 
 def manifest_of(world: World, configs: dict[str, dict[str, str]]) -> Manifest:
     """Return a run's manifest; ``configs`` maps server nodes to settings."""
-    plan, scenario = world.plan, world.scenario
+    plan, scenario, made = world.plan, world.scenario, world.plan.made
     topics = {
         name: TopicInfo(assignment=topic.assignment(scenario.cluster.broker_ids), config=topic.config)
         for name, topic in scenario.topics.items()
@@ -51,8 +51,8 @@ def manifest_of(world: World, configs: dict[str, dict[str, str]]) -> Manifest:
             faults=scenario.faults,
             traits=traits_by_step(),
             kafka_version=plan.kafka_version,
-            kafka_jars_digest=jars_digest(plan.jars.glob("*.jar")),
-            kafka_origin=plan.origin,
+            kafka_jars_digest=jars_digest(made.jars.glob("*.jar")),
+            kafka_origin=made.origin,
             java=JavaInfo(version=plan.java.version, vendor=plan.java.vendor, released=plan.java.released),
             mode=plan.mode,
             runtime=plan.runtime,
@@ -62,7 +62,7 @@ def manifest_of(world: World, configs: dict[str, dict[str, str]]) -> Manifest:
             boot_id=boot_id(),
             probe_hz=probe_rates(scenario)[0],
             patience_s=catch_up_s(scenario) or None,
-            nodes=[_node_info(node, configs[node.name]) for node in world.servers],
+            nodes=[_node_info(node, configs[node.name]) for node in world.servers.nodes],
             topics=topics,
             producers=producers(world.scenario, world.plan.clients),
             host=host_fingerprint(),
@@ -88,7 +88,7 @@ def _node_info(node: Node, config: dict[str, str]) -> NodeInfo:
 
 def add_features(world: World) -> None:
     """Add the features that a broker reports before the first record."""
-    _complete(world, features=world.features())
+    _complete(world, features=world.reports.features())
 
 
 def add_incarnations(world: World) -> None:

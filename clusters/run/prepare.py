@@ -17,14 +17,15 @@ from clusters.kafka.builds import Build, build_of, has_class, reported_version
 from clusters.kafka.features import metadata_level
 from clusters.kafka.jars import is_release, metrics_agent, tools_jars, version_of
 from clusters.kafka.servers import check_java, check_storage, choose_mode
-from clusters.live.world import Plan
+from clusters.live.plan import MadeCluster, Plan
+from clusters.run.attached import planned
 from clusters.run.leftovers import Lease, hold_scratch_run, write_lease
 from clusters.runtimes import capabilities, choose_runtime, open_runtime
 from clusters.scenario.load import Load
 from clusters.scenario.scenario import Scenario, cpus_of, load_scenario
 from history.errors import BadInput
-from history.folder import RunFolder, write_atomically
-from history.java import java_of
+from history.folder import RunFolder
+from history.java import Java, java_of
 from history.kafka_versions import CLIENT_RELEASES, OLDEST, Mode, Version
 
 
@@ -37,12 +38,14 @@ def prepare(
     seed: int | None = None,
     runs: Path,
     subnet: str | None = None,
+    cluster: Path | None = None,
     lease: Lease = "time",
     changes: Mapping[str, Any] | None = None,
     labels: Mapping[str, str] | None = None,
 ) -> Path:
     """Check the request and make the run's folder, or none on errors; start nothing.
 
+    ``cluster`` describes one that somebody else runs, to which ``kafka``, ``runtime`` and ``subnet`` do not apply.
     ``changes`` is a JSON merge patch (RFC 7396) on the scenario. ``lease`` protects the run from ``reap``: by the
     caller's life (``hold_lease``), or by time, which ``hold_step`` renews.
 
@@ -50,22 +53,27 @@ def prepare(
         BadInput: the request is invalid or unsupported.
         OSError: the folder cannot be written.
     """
-    plan = _plan(
-        _scenario(scenario, changes, rate), kafka, runtime=runtime, seed=seed, subnet=subnet, labels=labels or {}
-    )
-    _check_resource_limits(plan.scenario, runs)
-    now = datetime.now(UTC)
-    name = plan.scenario.name.replace("_", "-")
-    stem = f"{now:%Y%m%d-%H%M%S}-{name}-{re.sub('[^A-Za-z0-9]+', '-', plan.kafka_version)}"[:57].rstrip("-")
-    folder = _new_folder(runs.resolve(), stem)
+    parsed = _scenario(scenario, changes, rate)
+    if cluster:
+        plan = attached_plan(parsed, cluster, seed=seed, labels=labels or {})
+    else:
+        plan = _plan(parsed, kafka, runtime=runtime, seed=seed, subnet=subnet, labels=labels or {})
+        _check_resource_limits(plan.scenario, runs)
+    folder = _new_folder(runs.resolve(), _stem(plan))
     try:
         folder.work.mkdir()
-        write_atomically(folder.work / "plan.json", plan.model_dump_json(indent=1))
+        plan.write(folder)
         write_lease(folder.path, lease)
     except OSError:
         shutil.rmtree(folder.path, ignore_errors=True)
         raise
     return folder.path
+
+
+def _stem(plan: Plan) -> str:
+    name = plan.scenario.name.replace("_", "-")
+    kafka = "own-cluster" if plan.attached else re.sub("[^A-Za-z0-9]+", "-", plan.kafka_version)
+    return f"{datetime.now(UTC):%Y%m%d-%H%M%S}-{name}-{kafka}"[:57].rstrip("-")
 
 
 def _new_folder(runs: Path, stem: str) -> RunFolder:
@@ -84,7 +92,9 @@ def check(scenario: str, *, kafka: str, runtime: str = "auto", changes: Mapping[
 
 def _scenario(name: str, changes: Mapping[str, Any] | None, rate: float | None) -> Scenario:
     scenario = load_scenario(name, changes)
-    return scenario if rate is None else _with_rate(scenario, rate)
+    if scenario.cluster.ids:
+        raise BadInput(f"Scenario {scenario.name} sets cluster.ids, which only --cluster does; leave it out.")
+    return with_rate(scenario, rate)
 
 
 def _plan(
@@ -107,26 +117,47 @@ def _plan(
     build, java = build_of(kafka), java_of(scenario.cluster.java)
     check_java(version, scenario.cluster, java)
     if chosen == "docker":
-        from clusters.runtimes.docker.image import fetch_what_nodes_need
-
-        fetch_what_nodes_need(java)
-        _check_kernel(scenario)
+        _prepare_docker(scenario, java)
     _check_classes(scenario, build)
-    return Plan(
-        scenario=scenario,
+    made = MadeCluster(
         kafka_version=build.version,
         jars=build.jars,
         origin=build.origin,
-        java=java,
         builds={name: build_of(name) for name in upgrades},
         agent=metrics_agent() if scenario.cluster.metrics else None,
-        clients={name: _client(load, kafka) for name, load in scenario.named_loads.items() if load.engine == "java"},
         mode=mode,
         runtime=chosen,
-        seed=secrets.randbelow(2**31) if seed is None else seed,
         subnet=subnet,
-        labels=dict(labels),
     )
+    return Plan(
+        scenario=scenario,
+        java=java,
+        clients={name: _client(load, kafka) for name, load in scenario.named_loads.items() if load.engine == "java"},
+        seed=_seed(seed),
+        labels=dict(labels),
+        cluster=made,
+    )
+
+
+def attached_plan(scenario: Scenario, file: Path, *, seed: int | None, labels: Mapping[str, str]) -> Plan:
+    """Return the plan of a run on a cluster that somebody else runs; nothing is created there.
+
+    Raises:
+        BadInput: the run is impossible or not permitted there.
+    """
+    own, cluster = planned(scenario, file)
+    return Plan(
+        scenario=own,
+        java=java_of(),
+        clients={name: _client(load, "") for name, load in own.named_loads.items() if load.engine == "java"},
+        seed=_seed(seed),
+        labels=dict(labels),
+        cluster=cluster,
+    )
+
+
+def _seed(seed: int | None) -> int:
+    return secrets.randbelow(2**31) if seed is None else seed
 
 
 def _check_versions(scenario: Scenario, version: str, mode: Mode, upgrades: Mapping[str, str]) -> None:
@@ -141,13 +172,22 @@ def _check_versions(scenario: Scenario, version: str, mode: Mode, upgrades: Mapp
 
 def _runtime_for(scenario: Scenario, runtime: str) -> Literal["docker", "process"]:
     chosen = choose_runtime(runtime)
-    if lacking := scenario.needs - capabilities(chosen):
-        advice = "use --runtime=docker" if runtime == "process" else "start Docker, whose daemon does not answer"
-        raise BadInput(
-            f"Scenario {scenario.name} needs {', '.join(sorted(lacking))}, which the {chosen} runtime cannot do; "
-            f"{advice}."
-        )
+    advice = "use --runtime=docker" if runtime == "process" else "start Docker, whose daemon does not answer"
+    check_capabilities(scenario, capabilities(chosen), f"the {chosen} runtime", advice)
     return chosen
+
+
+def check_capabilities(scenario: Scenario, can: frozenset[str], who: str, advice: str) -> None:
+    """Check that the cluster can do what the scenario needs.
+
+    Raises:
+        BadInput: it names what lacks, and the steps that need it.
+    """
+    if lacking := scenario.needs - can:
+        steps = dict.fromkeys(step.key for step in scenario.steps if step.required & lacking)
+        named = f" for {', '.join(steps)}" if steps.keys() - lacking else ""
+        needed = ", ".join(sorted(lacking))
+        raise BadInput(f"Scenario {scenario.name} needs {needed}{named}, which {who} cannot do; {advice}.")
 
 
 def _check_classes(scenario: Scenario, build: Build) -> None:
@@ -174,16 +214,19 @@ def _client(load: Load, kafka: str) -> Build:
     release = load.client or kafka
     if not is_release(release):
         raise BadInput(
-            f"engine: java has no released client of {kafka}; name one, such as client: {CLIENT_RELEASES[0]}."
+            f"engine: java has no released client of {kafka or 'this cluster'}; name one, such as client: "
+            f"{CLIENT_RELEASES[0]}."
         )
     if Version.parse(release) < OLDEST:
         raise BadInput(f"client: {release} is too old; the oldest client that can be the load is {OLDEST}.")
     return Build(version=release, jars=tools_jars(release))
 
 
-def _check_kernel(scenario: Scenario) -> None:
+def _prepare_docker(scenario: Scenario, java: Java) -> None:
+    from clusters.runtimes.docker.image import fetch_what_nodes_need
     from clusters.runtimes.kernel import OF_EVERY_RUN, lacking
 
+    fetch_what_nodes_need(java)
     missing = lacking((*OF_EVERY_RUN, *(part for step in scenario.steps for part in step.kernel)), hold_scratch_run)
     for part in (missing[name] for name in OF_EVERY_RUN if name in missing):
         raise BadInput(
@@ -240,7 +283,10 @@ def _with_protocol(scenario: Scenario, version: str) -> Scenario:
     return scenario.model_copy(update={"cluster": cluster})
 
 
-def _with_rate(scenario: Scenario, rate: float) -> Scenario:
+def with_rate(scenario: Scenario, rate: float | None) -> Scenario:
+    """Return the scenario with its load at another rate; None: its own."""
+    if rate is None:
+        return scenario
     if scenario.load is None:
         why = "has several loads; set their rates in its file" if scenario.loads else "has no load"
         raise BadInput(f"--rate={rate:g} was given, but scenario {scenario.name} {why}.")

@@ -86,7 +86,10 @@ TEAR_DOWN = Stage("tear_down", "removing everything that was started", 4.0, role
 def stages(scenario: Scenario) -> tuple[Stage, ...]:
     """Return the stages of recording a scenario."""
     stop = replace(STOP_CLIENTS, expected_s=STOP_CLIENTS.expected_s + settle_s(scenario))
-    return (*_BEFORE, *_phases(scenario), *_AFTER, stop, COLLECT, TEAR_DOWN)
+    start, *before = _BEFORE
+    if scenario.cluster.ids:
+        start = replace(start, text="checking the cluster", expected_s=1.0)
+    return (start, *before, *_phases(scenario), *_AFTER, stop, COLLECT, TEAR_DOWN)
 
 
 def _phases(scenario: Scenario) -> list[Stage]:
