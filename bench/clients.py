@@ -7,6 +7,7 @@ client fills one per broker, so it also runs with Kafka's batch size. Our produc
 
 from __future__ import annotations
 
+import argparse
 import json
 import re
 import shutil
@@ -350,4 +351,6 @@ def _said(pattern: re.Pattern[str], printed: str) -> str:
 
 
 if __name__ == "__main__":
-    main(only_late=sys.argv[1:] == ["late"])
+    parser = argparse.ArgumentParser(prog="python -m bench.clients", description=__doc__)
+    parser.add_argument("late", nargs="?", choices=["late"], help="measure only the open loop's lateness")
+    main(only_late=parser.parse_args().late is not None)

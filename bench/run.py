@@ -17,7 +17,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from bench import accounting, clients, segments, targets
+from bench import accounting, attached, clients, segments, targets
 from bench import judge as judging
 from bench.folders import write
 from bench.generated.plan import Plan
@@ -78,6 +78,7 @@ STEPS: Mapping[str, Callable[[], Any]] = {
     "accounting": accounts,
     "segments": logs,
     "clients": clients.main,
+    "attached": attached.main,
 }
 
 

@@ -78,6 +78,9 @@ TARGETS = {
           for client, what, against, bound in BESIDE_KAFKA for size, words in SIZES.items()),
         Target("late_99", "records of an open loop at half of what it can send: 99 % are late by", "most", None, "ms"),
         Target("late_999", "99.9 % are late by", "most", None, "ms"),
+        Target("watch_cpu", "plimsoll watch, 1,000 partitions x 3 at 1 Hz", "most", 0.10, "CPUs"),
+        Target("watched_broker_cpu", "added to each broker", "most", 0.02, "CPUs"),
+        Target("attached_load", "load of an attached run, in times of an own one", "least", 0.95, "x"),
     )
 }  # fmt: skip
 
