@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import signal
 import socket
 import subprocess
@@ -11,14 +12,26 @@ from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 
-from kafka.admin import ACL, ACLOperation, ACLPermissionType, KafkaAdminClient, NewTopic, ResourcePattern, ResourceType
+from kafka import KafkaProducer
+from kafka.admin import (
+    ACL,
+    ACLOperation,
+    ACLPermissionType,
+    ACLResourcePatternType,
+    KafkaAdminClient,
+    NewTopic,
+    ResourcePattern,
+    ResourceType,
+)
 
-from clusters.kafka.client_access import ClientAccess
+from clusters.kafka.access import Access
 from clusters.kafka.connection import Connection
 from clusters.kafka.jars import kafka_jars
 from clusters.kafka.views import metadata
 from clusters.waiting import wait_until
 from history.java import java_of
+from tests import hook
+from tests.authority import Authority
 
 CLUSTER_ID = "MkU3OEVBNTcwNTJENDM2Qg"
 HEAP = ("-Xmx320m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Dorg.slf4j.simpleLogger.defaultLogLevel=info")
@@ -39,8 +52,9 @@ def free_port() -> int:
 class OwnCluster:
     """Brokers 1 to n as processes; with ZooKeeper for 2.8, else in KRaft with combined roles.
 
-    ``security``: "" for plaintext, "plain" or "scram" for SASL_PLAINTEXT with users admin and ann and an authorizer.
-    ``extra`` is added to each server.properties.
+    ``security``: "" for plaintext, "plain" or "scram" for SASL_PLAINTEXT with users admin and ann and an authorizer,
+    "tls" for SSL, "mutual" for SSL with certificates of the same users and an authorizer. ``extra`` is added to each
+    server.properties. ``advertised`` are ports that forward to the brokers' (plaintext only); brokers do not use them.
     """
 
     folder: Path
@@ -50,13 +64,20 @@ class OwnCluster:
     racks: bool = False
     extra: Mapping[str, str] = field(default_factory=dict)
     ports: dict[int, int] = field(default_factory=dict)
+    advertised: Mapping[int, int] = field(default_factory=dict)
     processes: dict[int, subprocess.Popen[bytes]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        self.ports = {number: free_port() for number in range(1, self.brokers + 1)}
+        self.ports = self.ports or {number: free_port() for number in range(1, self.brokers + 1)}
+        self._internal_ports = {number: free_port() for number in self.advertised}
         self._metadata_ports = {number: free_port() for number in range(self.brokers + 1)}  # 0: ZooKeeper's
         self.jars = kafka_jars(self.version)
         self.zookeeper: subprocess.Popen[bytes] | None = None
+        self.authority = Authority()
+
+    @property
+    def _over_tls(self) -> bool:
+        return self.security in ("tls", "mutual")
 
     @property
     def with_zookeeper(self) -> bool:
@@ -64,7 +85,7 @@ class OwnCluster:
 
     @property
     def bootstrap(self) -> list[str]:
-        return [f"localhost:{port}" for port in self.ports.values()]
+        return [f"localhost:{port}" for port in (self.advertised or self.ports).values()]
 
     def file(self, client: Mapping[str, str] | None = None, **more: object) -> Path:
         """Write a cluster file, and a client.properties if there are settings; return its path."""
@@ -78,7 +99,11 @@ class OwnCluster:
         return path
 
     def login(self, user: str = "ann", password: str | None = None) -> dict[str, str]:
-        """Return a user's client settings."""
+        """Return a user's client settings; files are beside the client.properties."""
+        if self._over_tls:
+            trusted = {"security.protocol": "SSL", "ssl.truststore.type": "PEM", "ssl.truststore.location": "ca.pem"}
+            own = {"ssl.keystore.type": "PEM", "ssl.keystore.location": f"{user}.pem"}
+            return trusted | (own if self.security == "mutual" else {})
         module = SCRAM if self.security == "scram" else PLAIN
         return {
             "security.protocol": "SASL_PLAINTEXT",
@@ -95,6 +120,10 @@ class OwnCluster:
                 self._zookeeper_file(), "org.apache.zookeeper.server.quorum.QuorumPeerMain", "zookeeper"
             )
             wait_until(lambda: _is_open(self._metadata_ports[0]), limit_s=START_LIMIT_S, what="ZooKeeper")
+        if self._over_tls:
+            (self.folder / "ca.pem").write_text(self.authority.certificate)
+            for name in ("broker", "admin", "ann"):
+                (self.folder / f"{name}.pem").write_text(self.authority.issue(name))
         for number in self.ports:
             self._format(number)
         if self.security == "scram" and self.with_zookeeper:
@@ -113,12 +142,15 @@ class OwnCluster:
             with Connection("localhost", port, 5.0, access=access) as connection:
                 return len(metadata(connection, []).brokers) == self.brokers
 
+        access = self._admin_access()
+        for number, port in self.ports.items():
+            wait_until(partial(all_known, port), limit_s=START_LIMIT_S, what=f"broker {number}", ignoring=(OSError,))
+
+    def _admin_access(self) -> Access:
         properties = self.folder / "admin.properties"
         settings = self.login("admin") if self.security else {}
         properties.write_text("".join(f"{name}={value}\n" for name, value in settings.items()))
-        access = ClientAccess(properties)
-        for number, port in self.ports.items():
-            wait_until(partial(all_known, port), limit_s=START_LIMIT_S, what=f"broker {number}", ignoring=(OSError,))
+        return Access(properties)
 
     def send(self, number: int, sent: signal.Signals) -> None:
         self.processes[number].send_signal(sent)
@@ -131,6 +163,8 @@ class OwnCluster:
         for process in [*self.processes.values(), *([self.zookeeper] if self.zookeeper else [])]:
             process.kill()
             process.wait()
+        for number in self.ports:  # those that hooks have started
+            hook.send(self.folder, str(number), "SIGKILL")
 
     def tool(self, main: str, *arguments: str) -> str:
         """Run one of Kafka's tools as admin, and return what it printed."""
@@ -139,29 +173,49 @@ class OwnCluster:
         assert done.returncode == 0, done.stdout + done.stderr
         return done.stdout
 
-    def create_topic(self, name: str, partitions: int = 1, factor: int | None = None, **config: str) -> None:
-        """Create a topic, and wait for its leaders; settings have underscores for dots."""
+    def create_topic(self, name: str, partitions: int = 1, on: list[int] | None = None, **config: str) -> None:
+        """Create a topic on these brokers, else on all; settings have underscores for dots."""
         settings = {key.replace("_", "."): value for key, value in config.items()}
-        topic = NewTopic(name, partitions, factor or self.brokers, topic_configs=settings)
+        replicas = dict.fromkeys(range(partitions), on or list(self.ports))
+        topic = NewTopic(name, -1, -1, replica_assignments=replicas, topic_configs=settings)
         with self.admin() as admin:
             admin.create_topics([topic])
 
-    def allow(self, user: str, operation: ACLOperation, topic: str) -> None:
-        """Grant a right on a topic."""
-        pattern = ResourcePattern(ResourceType.TOPIC, topic)
+    def topics(self) -> set[str]:
+        """Return the names of all topics that are not Kafka's own."""
         with self.admin() as admin:
-            admin.create_acls([ACL(f"User:{user}", "*", operation, ACLPermissionType.ALLOW, pattern)])
+            return {name for name in admin.list_topics() if not name.startswith("__")}
+
+    def produce(self, topic: str, records: int) -> None:
+        """Write records, and wait until all are acknowledged."""
+        producer = KafkaProducer(bootstrap_servers=self.bootstrap, acks="all", **self._admin_access().kafka_python())
+        for number in range(records):
+            producer.send(topic, str(number).encode())
+        producer.close()
+
+    def delete_topic(self, name: str) -> None:
+        """Delete a topic, and wait until it is gone."""
+        with self.admin() as admin:
+            admin.delete_topics([name])
+            wait_until(lambda: name not in admin.list_topics(), limit_s=START_LIMIT_S, what=f"the end of {name}")
+
+    def make_anew(self, name: str) -> None:
+        """Delete a topic and create it again."""
+        self.delete_topic(name)
+        self.create_topic(name)
+
+    def allow(self, user: str, operation: ACLOperation, topic: str, *, prefixed: bool = False) -> None:
+        """Grant a right on a topic, or on all with a prefix."""
+        kind = ACLResourcePatternType.PREFIXED if prefixed else ACLResourcePatternType.LITERAL
+        pattern = ResourcePattern(ResourceType.TOPIC, topic, kind)
+        principal = f"User:CN={user}" if self.security == "mutual" else f"User:{user}"
+        with self.admin() as admin:
+            admin.create_acls([ACL(principal, "*", operation, ACLPermissionType.ALLOW, pattern)])
 
     @contextmanager
     def admin(self) -> Iterator[KafkaAdminClient]:
         """Return a client of the super user."""
-        login = {
-            "security_protocol": "SASL_PLAINTEXT",
-            "sasl_mechanism": self._mechanism,
-            "sasl_plain_username": "admin",
-            "sasl_plain_password": "admin-secret",
-        }
-        client = KafkaAdminClient(bootstrap_servers=self.bootstrap, **(login if self.security else {}))
+        client = KafkaAdminClient(bootstrap_servers=self.bootstrap, **self._admin_access().kafka_python())
         try:
             yield client
         finally:
@@ -176,7 +230,9 @@ class OwnCluster:
     def _java(self, file: Path, main: str, name: str) -> subprocess.Popen[bytes]:
         with (self.folder / f"{name}.log").open("ab") as log:
             command = [str(java_of().home / "bin" / "java"), *HEAP, "-cp", f"{self.jars}/*", main, str(file)]
-            return subprocess.Popen(command, stdout=log, stderr=log)
+            process = subprocess.Popen(command, stdout=log, stderr=log)
+        (self.folder / f"{name}.json").write_text(json.dumps({"command": command, "pid": process.pid}))  # for hooks
+        return process
 
     def _zookeeper_file(self) -> Path:
         path = self.folder / "zookeeper.properties"
@@ -192,7 +248,7 @@ class OwnCluster:
         return path
 
     def _settings(self, number: int) -> dict[str, str]:
-        protocol = "SASL_PLAINTEXT" if self.security else "PLAINTEXT"
+        protocol = "SSL" if self._over_tls else "SASL_PLAINTEXT" if self.security else "PLAINTEXT"
         settings = {
             "listeners": f"CLIENTS://127.0.0.1:{self.ports[number]}",
             "advertised.listeners": f"CLIENTS://localhost:{self.ports[number]}",
@@ -206,7 +262,19 @@ class OwnCluster:
         if self.racks:
             settings["broker.rack"] = f"rack-{number}"
         settings |= self._zookeeper_settings(number) if self.with_zookeeper else self._kraft_settings(number)
-        return settings | self._security() | self.extra
+        return settings | self._forwarded(number, settings) | self._security() | dict(self.extra)
+
+    def _forwarded(self, number: int, settings: Mapping[str, str]) -> dict[str, str]:
+        """Return the settings with which only clients connect to the advertised ports."""
+        if not self.advertised:
+            return {}
+        internal = f"INTERNAL://127.0.0.1:{self._internal_ports[number]}"
+        return {
+            "listeners": f"{settings['listeners']},{internal}",
+            "advertised.listeners": f"CLIENTS://localhost:{self.advertised[number]},{internal}",
+            "inter.broker.listener.name": "INTERNAL",
+            "listener.security.protocol.map": "CLIENTS:PLAINTEXT,INTERNAL:PLAINTEXT,CONTROLLER:PLAINTEXT",
+        }
 
     def _zookeeper_settings(self, number: int) -> dict[str, str]:
         return {"broker.id": str(number), "zookeeper.connect": f"127.0.0.1:{self._metadata_ports[0]}"}
@@ -227,20 +295,31 @@ class OwnCluster:
     def _security(self) -> dict[str, str]:
         if not self.security:
             return {}
-        users = USERS if self.security == "plain" else ""
-        module = SCRAM if self.security == "scram" else PLAIN
-        jaas = f'{module} required username="admin" password="admin-secret" {users};'
         authorizer = (
             "kafka.security.authorizer.AclAuthorizer"
             if self.with_zookeeper
             else "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
         )
+        rights = {
+            "authorizer.class.name": authorizer,
+            "super.users": "User:admin;User:CN=admin;User:CN=broker;User:ANONYMOUS",
+        }
+        return rights | (self._tls() if self._over_tls else self._sasl())
+
+    def _tls(self) -> dict[str, str]:
+        stores = {"keystore": "broker.pem", "truststore": "ca.pem"}
+        settings = {f"ssl.{store}.type": "PEM" for store in stores}
+        settings |= {f"ssl.{store}.location": str(self.folder / name) for store, name in stores.items()}
+        return settings | {"ssl.client.auth": "required" if self.security == "mutual" else "none"}
+
+    def _sasl(self) -> dict[str, str]:
+        users = USERS if self.security == "plain" else ""
+        module = SCRAM if self.security == "scram" else PLAIN
+        jaas = f'{module} required username="admin" password="admin-secret" {users};'
         return {
             "sasl.enabled.mechanisms": self._mechanism,
             "sasl.mechanism.inter.broker.protocol": self._mechanism,
             f"listener.name.clients.{self._mechanism.lower()}.sasl.jaas.config": jaas,
-            "authorizer.class.name": authorizer,
-            "super.users": "User:admin;User:ANONYMOUS",
         }
 
     def _format(self, number: int) -> None:

@@ -66,7 +66,7 @@ NEVER = {
 
 # Subfolders from the lowest: each imports only those before it. Modules outside them are for all, or above all.
 ROOMS = {
-    "clusters": ("scenario", "runtimes", "kafka", "live", "clients", "faults", "run", "attached"),
+    "clusters": ("scenario", "runtimes", "kafka", "attached", "live", "clients", "faults", "run"),
     "judge": ("checks", "measures", "verdict"),
 }
 EVERY_ROOM = [(folder, room) for folder, rooms in ROOMS.items() for room in rooms]

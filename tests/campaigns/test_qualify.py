@@ -9,8 +9,8 @@ import pytest
 from campaigns.campaign import Campaign, Item
 from campaigns.known_bugs import campaign as known_bugs
 from campaigns.known_bugs.bugs import BUGS, Bug
+from campaigns.qualify import KIND, questions
 from campaigns.qualify import campaign as qualify
-from campaigns.qualify import questions
 from history.errors import BadInput
 from history.kafka_versions import FEATURES
 from history.results.qualify import Line, QualifyResult
@@ -330,6 +330,18 @@ def test_what_was_not_asked_is_among_the_doubts() -> None:
         "Performance was not compared (--pairs=0).",
         "Java clients were not tested (--clients=0).",
     ]
+
+
+@pytest.mark.parametrize(("lacking", "answer"), [(["I19"], "not yet"), ([], "go")])
+def test_a_pass_with_less_evidence_does_not_count(lacking: list[str], answer: str) -> None:
+    """A pass that left checks out is no pass, and the answer says why; a violation still counts."""
+    planned = plan()
+    names = ("upgrade_upgrade_01", "upgrade_rollback_01")
+    found = KIND.judged(rows(planned, **{name: {"not_judged": lacking} for name in names}))
+    assert line(qualify.result(planned, found), "upgrade", "node by node").answer == answer
+
+    failed = KIND.judged(rows(planned, upgrade_upgrade_01=FAILS | {"not_judged": lacking}))
+    assert line(qualify.result(planned, failed), "upgrade", "node by node").answer == "no-go"
 
 
 def test_each_feature_has_its_words() -> None:

@@ -98,7 +98,7 @@ def test_options_of_a_campaign_are_on_its_page() -> None:
         ("RATE=1", "make help takes no RATE=; it takes no variables."),
         ("run lint KAFKA=3.9.1", "make lint takes no KAFKA=; it takes no variables."),
         ("run KAFAK=3.9.1", "make run takes no KAFAK=; did you mean KAFKA=? It takes SCENARIO, KAFKA,"),
-        ("clean KAFKA=3.9.1", "make clean takes no KAFKA=; it takes ALL, JSON."),
+        ("clean KAFKA=3.9.1", "make clean takes no KAFKA=; it takes ALL, CLUSTER, JSON."),
         ("lint", ""),
         ("setup PYTHON=python3", ""),
     ],

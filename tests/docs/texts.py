@@ -19,6 +19,7 @@ DOCUMENTED = (ast.Module, ast.ClassDef, *FUNCTIONS)
 NOT_PROSE = re.compile(r"```.*?```|`[^`]*`|https?://\S+|<!--.*?-->", re.DOTALL)
 YAML_COMMENT = re.compile(r"(?:^|\s)#\s?(.*)$", re.MULTILINE)
 LINK_TARGET = re.compile(r"(?<=\])\([^)\s]*\)")
+GENERATED_PART = re.compile(r"(<!-- make docs -->)(.*?)(<!-- end -->)", re.DOTALL)
 WORD = re.compile(r"\S*\w\S*")
 SENTENCE_WORDS = 4  # a string literal of fewer is a name, a label or a format
 

@@ -23,7 +23,7 @@ def _row(run_id: str, **other: Any) -> dict[str, Any]:
     usual: dict[str, Any] = {field.name: "x" for field in ARCHIVE if field.type == pa.string()}
     told = {"run_id": run_id, "seed": 1, "anomalies": {"lost_write": 2}, "broken": ["I6"], "labels": {"campaign": "c1"}}
     told |= {"known_bugs": {"I6": "KAFKA-14704"}}
-    told |= dict.fromkeys(("precondition_met", "environment", "complete"))
+    told |= dict.fromkeys(("precondition_met", "environment", "complete", "not_judged"))
     return usual | told | METRIC | {"censored": False, "trusted": True, "note": None} | other
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import stat
 import tempfile
 from pathlib import Path
 
@@ -11,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from history.errors import EvidenceError
-from history.folder import SEAL, RunFolder, write_atomically
+from history.folder import SEAL, RunFolder, write_atomically, write_private
 
 FILES = {
     "manifest.json": b"{}",
@@ -141,6 +142,16 @@ def test_a_damaged_seal_is_no_evidence(folder: RunFolder, content: bytes) -> Non
 
     with pytest.raises(EvidenceError, match=r"sealed\.json cannot be read as a list of files"):
         folder.check_seal()
+
+
+def test_a_private_file_is_its_owners_alone(tmp_path: Path) -> None:
+    """Only the owner can read it, unlike other files."""
+    write_private(tmp_path / "password", "s3cret")
+    write_atomically(tmp_path / "notes", "")
+
+    assert (tmp_path / "password").read_text() == "s3cret"
+    assert stat.S_IMODE((tmp_path / "password").stat().st_mode) == 0o600
+    assert stat.S_IMODE((tmp_path / "notes").stat().st_mode) & 0o044
 
 
 def test_writing_aside_leaves_one_file(tmp_path: Path) -> None:

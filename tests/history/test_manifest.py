@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from history.errors import EvidenceError
-from history.manifest import Incarnation, Manifest, read_manifest
+from history.manifest import ATTACHED, Incarnation, Manifest, read_manifest
 from history.traits import Trait
 
 SETTING = "min.insync.replicas"
@@ -206,3 +206,29 @@ def test_every_version_of_a_run_is_told_once() -> None:
 
     assert told.kafka_versions == ["3.9.1"]
     assert told.model_copy(update={"incarnations": starts}).kafka_versions == ["3.9.1", "4.0.1"]
+
+
+@pytest.mark.parametrize(
+    ("change", "refused"),
+    [
+        ({"origin": "attached", "evidence": ["sends"]}, ""),
+        ({"origin": "attached"}, "names its evidence"),
+        ({"evidence": ["sends"]}, "names its evidence"),
+        ({"origin": "attached", "evidence": ["sends"], "mode": None}, "names its mode"),
+    ],
+)
+def test_a_run_on_a_cluster_of_others_names_its_evidence(change: dict[str, Any], refused: str) -> None:
+    """It also has a mode and a runtime; other runs' evidence follows from their origin."""
+    fields = manifest([{}], {}).model_dump(mode="json") | change
+    if refused:
+        with pytest.raises(ValueError, match=refused):
+            Manifest.model_validate(fields)
+    else:
+        assert Manifest.model_validate(fields).evidence == {"sends"}
+
+
+@pytest.mark.parametrize(("version", "ends"), [("unknown", ["2.8.0", "4.4.0"]), ("3.9.1", ["3.9.1"])])
+def test_an_unknown_version_may_be_any(version: str, ends: list[str]) -> None:
+    """The oldest and the newest release count, since a rule must hold in both."""
+    own = {"origin": "attached", "evidence": ATTACHED, "kafka_version": version}
+    assert manifest([{}], {}).model_copy(update=own).kafka_versions == ends

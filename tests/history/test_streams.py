@@ -11,7 +11,7 @@ import pytest
 
 from history import streams
 from history.partitioned import streams_to_parquet
-from history.streams import RowWriter, StreamTail, read_stream
+from history.streams import RowWriter, StreamTail, batch_of, read_stream
 
 SCHEMA = pa.schema([pa.field("seq", pa.int64(), nullable=False), pa.field("error", pa.string())])
 
@@ -156,3 +156,12 @@ def test_a_stream_that_is_not_there_yet_has_no_batches(tmp_path: Path) -> None:
 
     write(tmp_path / "later.arrow", [7])
     assert [row["seq"] for batch in tail.batches() for row in batch.to_pylist()] == [7]
+
+
+def test_attributes_become_columns() -> None:
+    """A column has each row's attribute, one value for all, or null."""
+    rows = [SimpleNamespace(seq=1, other=5), SimpleNamespace(seq=2, other=6)]
+
+    assert batch_of(rows, SCHEMA).to_pylist() == [{"seq": 1, "error": None}, {"seq": 2, "error": None}]
+    assert batch_of(rows, SCHEMA, error="x").to_pylist() == [{"seq": 1, "error": "x"}, {"seq": 2, "error": "x"}]
+    assert batch_of([], SCHEMA, error="x").num_rows == 0

@@ -10,7 +10,6 @@ import pytest
 
 from clusters.live.world import World
 from clusters.run import experiment
-from clusters.runtimes.ports import PORTS
 from history.kafka_versions import CLIENT_RELEASES, DEFAULT_RELEASE
 
 FAULTS = """
@@ -77,5 +76,5 @@ def cluster(
     """Brokers of one version and nothing else: ``brokers`` maps an id to its host:port."""
     for run in _started(tmp_path_factory.mktemp("runs"), scenario, request.param, "process"):
         with World.open(run) as world:
-            addresses = {number: f"{node.address}:{PORTS['CLIENT']}" for number, node in world.brokers.items()}
+            addresses = {number: str(node.endpoints["CLIENT"]) for number, node in world.servers.brokers.items()}
             yield SimpleNamespace(brokers=addresses)

@@ -74,7 +74,7 @@ def test_the_kernel_holds_every_broker_to_its_resource_limits(run: RunFolder) ->
     assert sum(event.detail["kernel"]["cpu_throttled_periods"] for event in ended) > 0
     with World.open(run.path) as world:
         limits = available(world.runtime.resource_limits, "resource limits")
-        assert "10000" not in limits.in_effect(world.brokers[1])["cpu_quota"]
+        assert "10000" not in limits.in_effect(world.servers.brokers[1])["cpu_quota"]
 
 
 def test_another_rate_holds_within_the_run(run: RunFolder) -> None:

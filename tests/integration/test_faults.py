@@ -105,7 +105,7 @@ def _run(world: World, name: str, steps: list[dict[str, object]]) -> list[Event]
 
 
 def _isr_is_full(world: World) -> bool:
-    view = world.partition_view(world.partitions[0])
+    view = world.reports.partition_view(world.partitions[0])
     return view is not None and len(view.isr) == 3
 
 
@@ -159,7 +159,7 @@ def test_a_fault_of_the_network_bites_and_is_gone_again(world: World, fault: str
         assert int(str(healed["held_back"])) > 0
     if counted == "packets":
         assert int(str(healed["packets"])) >= int(str(injected["packets"]))
-    assert all(world.probe_error(number) is None for number in world.brokers)
+    assert all(world.reports.probe_error(number) is None for number in world.servers.brokers)
     wait_until(lambda: _isr_is_full(world), limit_s=60, what="the ISR to be full again")
 
 
@@ -197,7 +197,7 @@ def test_a_broker_goes_on_with_its_other_log_directory(world: World, role: str) 
     number = 0
 
     def stays_in_sync() -> bool:
-        view = world.partition_view(world.partitions[1])
+        view = world.reports.partition_view(world.partitions[1])
         return view is not None and number in view.isr and number not in view.offline
 
     run = PhaseRun(world, Phase.model_validate({"name": role, "steps": [{"hold": "1s"}]}))
@@ -224,7 +224,7 @@ def test_a_slow_fault_bites_and_is_gone_again(world: World, fault: str) -> None:
 @pytest.mark.slow
 def test_a_restarted_broker_had_closed_its_logs(world: World) -> None:
     """A restarted broker shut down cleanly, and has no log to recover."""
-    log = world.node(2).log
+    log = world.servers.node(2).log
     before = log.stat().st_size
     _bites_and_heals(world, "restart", [{"restart": "B"}])
 
@@ -255,7 +255,7 @@ def test_a_lagging_follower_stays_in_the_isr_and_holds_the_high_watermark(world:
 
     assert int(str(seen["lag_max"])) >= 250, "what the fault's proof asked for"
     assert float(str(seen["near"])) >= (0.25 if world.runtime.network else 0.0), seen  # docs/faults.md
-    view = world.partition_view(world.partitions[0])
+    view = world.reports.partition_view(world.partitions[0])
     assert view is not None
     assert len(view.isr) == 3, f"{view.isr} after {seen}"
 

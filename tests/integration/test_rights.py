@@ -155,7 +155,7 @@ def _of_status(status: str, name: str) -> int:
 @on_docker
 def test_a_helper_has_net_admin_and_is_gone_again(world: World) -> None:
     """A helper in a node's namespace has NET_ADMIN alone and no socket; one at a disk has no capability."""
-    runtime, broker = docker_runtime(world), world.node(1)
+    runtime, broker = docker_runtime(world), world.servers.node(1)
     before = {attrs["Id"] for attrs in containers(world)}
     script = "cat /proc/self/status; ls /var/run/docker.sock /run/docker.sock 2>/dev/null; true"
 
@@ -174,7 +174,7 @@ def test_a_helper_has_net_admin_and_is_gone_again(world: World) -> None:
 def test_containers_listen_on_the_runs_own_bridge_alone(world: World) -> None:
     """A server has the loopback and an address on the run's internal bridge; its clients reach no other network."""
     runtime = docker_runtime(world)
-    for node in world.servers:
+    for node in world.servers.nodes:
         shown = runtime._namespaces.show(node, "ip", "-o", "-4", "address")
         addresses = {line.split()[3].partition("/")[0] for line in shown.splitlines()}
         assert addresses == {"127.0.0.1", node.address}

@@ -6,7 +6,6 @@ import json
 import logging
 from collections.abc import Iterator
 from contextlib import suppress
-from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
@@ -16,15 +15,16 @@ import pytest
 
 from campaigns.places import Places
 from campaigns.site import publish
+from clusters.kafka.access import Access
 from clusters.kafka.connection import Connection, transport_error_name
-from clusters.kafka.security import Access
+from clusters.kafka.properties import read_properties, render
 from clusters.kafka.views import metadata
-from clusters.live.world import WORLD, World
+from clusters.live.reports import WORLD
+from clusters.live.world import World
 from clusters.run.leftovers import hold_lease
 from clusters.run.prepare import prepare
 from clusters.run.recorder import perform, salvage
 from clusters.run.stages import stages
-from clusters.runtimes.ports import PORTS
 from clusters.runtimes.process import processes_of
 from history.folder import RunFolder
 from spark.submit import judge
@@ -134,27 +134,27 @@ def strangers(world: World, empty: Path) -> dict[str, Access | None]:
     """Return a valid access, and others that lack one part of it each."""
     friend = world.access(WORLD)
     assert friend is not None
-    other = empty / "other"
-    other.mkdir()
-    for file in Path(friend.folder).iterdir():
-        (other / file.name).write_bytes(file.read_bytes())
-    wrong = replace(friend, folder=str(other))
-    wrong.write_password("guessed")
-    return {
-        "a friend": friend,
-        "plaintext": None,
-        "without a certificate": replace(friend, tls="one_way"),
-        "without a log-in": replace(friend, sasl=None),
-        "with a wrong password": wrong,
+    settings = read_properties(friend.path)
+    password = f"${{directory:{friend.path.parent}:password}}"
+    others = {
+        "without a certificate": {name: text for name, text in settings.items() if "keystore" not in name},
+        "without a log-in": settings | {"security.protocol": "SSL"},
+        "with a wrong password": {name: text.replace(password, "guessed") for name, text in settings.items()},
     }
+    found = {"a friend": friend, "plaintext": None}
+    for number, (name, changed) in enumerate(others.items()):
+        file = empty / f"stranger-{number}.properties"
+        file.write_text(render(changed))
+        found[name] = Access(file)
+    return found
 
 
 def error(world: World, access: Access | None) -> str | None:
     """Return the error that every listener of a broker answers, None if access is granted."""
-    broker = world.brokers[1]
+    broker = world.servers.brokers[1]
     told = set()
     for listener in ("CLIENT", "REPLICATION", "PROBE"):
-        with Connection(broker.address, PORTS[listener], 5.0, access=access) as connection:
+        with Connection(*broker.endpoints[listener], 5.0, access=access) as connection:
             try:
                 metadata(connection, [])
             except OSError as refused:

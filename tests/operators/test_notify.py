@@ -20,8 +20,7 @@ from airflow.sdk import BaseHook, BaseNotifier, Connection
 from airflow.sdk.exceptions import AirflowNotFoundException
 
 from campaigns.campaign import CampaignFolder
-from clusters.kafka.certificates import issue
-from clusters.kafka.security import AUTHORITY
+from clusters.kafka.certificates import AUTHORITY, issue
 from history.errors import BadInput, HarnessError
 from history.results.nightly import NightlyResult
 from operators.notify import INCIDENT, RECEIVERS, NightlyNotifier, NightlyWebhook, post

@@ -14,7 +14,7 @@ import pytest
 from playwright.sync_api import Browser
 
 from history.events import Event
-from history.manifest import Incarnation, read_manifest
+from history.manifest import ATTACHED, Incarnation, read_manifest
 from reports.page import PLOTLY, Bar, embedded
 from reports.run_page import main, publish
 from reports.strip import _is_met, _labelled
@@ -113,6 +113,24 @@ def test_a_run_that_was_not_judged_gives_a_page(tmp_path: Path) -> None:
     assert '<body data-verdict="unknown">' in html
     assert html.count(": the table was not written</li>") == 9
     assert 'id="table-offsets"' in html
+
+
+def test_a_run_on_a_cluster_of_others_lists_what_it_cannot_judge(tmp_path: Path) -> None:
+    """The page names the missing sources and the checks; the page of Plimsoll's own cluster has no such section."""
+    own = write_sample_run(tmp_path / "runs" / "run-1")
+    assert "What this run cannot judge" not in _text(own)
+    for file, change in (
+        ("manifest.json", {"origin": "attached", "evidence": sorted(ATTACHED), "kafka_version": "unknown"}),
+        ("verdict/verdict.json", {"evidence": "clients", "not_judged": ["I19", "I20"]}),
+    ):
+        path = own / file
+        path.write_text(json.dumps(json.loads(path.read_text()) | change))
+
+    html = _text(own)
+    assert "What this run cannot judge" in html
+    assert "So these checks were not made: I19, I20." in html
+    assert "needs the controller&#39;s history" in html
+    assert "Kafka of unknown version" in html
 
 
 def test_a_single_partition_needs_no_choice(tmp_path: Path) -> None:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from clusters.clients.configs import ClientConfig, ConsumerConfig, DrainConfig, ProberConfig, ProducerConfig
-from clusters.kafka.security import Access
 from history.errors import BadInput
 
 PRODUCER = ProducerConfig(
@@ -30,15 +30,23 @@ PROBER = ProberConfig(
     brokers={1: "a:9094", 2: "b:9094"},
     assignment={"orders": {0: [1, 2], 10: [2]}},
 )
-ACCESS = Access("p1", "/run/security", tls="mutual", sasl="PLAIN")
 
 
-@pytest.mark.parametrize(
-    "config", [PRODUCER, CONSUMER, DRAIN, PROBER, replace(PRODUCER, access=ACCESS), replace(PROBER, access=ACCESS)]
-)
+@pytest.mark.parametrize("config", [PRODUCER, CONSUMER, DRAIN, PROBER, replace(PRODUCER, access="/run/p1.properties")])
 def test_a_configuration_survives_its_file(config: ClientConfig) -> None:
     """A client reads the configuration that the harness wrote, with broker ids and partitions as numbers."""
     assert type(config).from_json(config.to_json()) == config
+
+
+def test_credentials_are_those_of_its_client_properties(tmp_path: Path) -> None:
+    """``access`` is a path, which is read when the client starts; None means plaintext."""
+    file = tmp_path / "p1.properties"
+    config = replace(PRODUCER, access=str(file))
+    file.write_text("security.protocol=SSL")
+
+    assert config.credentials
+    assert config.credentials.protocol == "SSL"
+    assert PRODUCER.credentials is None
 
 
 @pytest.mark.parametrize(

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import nullcontext
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -15,9 +13,9 @@ from clusters.clients.direct_writes import write_directly
 from clusters.kafka.producing import Produced
 from clusters.scenario.scenario import Scenario
 from clusters.scenario.steps.flow import Write
-from history.events import EventLog, read_events
-from history.folder import RunFolder
+from history.events import read_events
 from history.streams import read_stream
+from tests.clusters.fakes import FakeWorld
 
 WRITE = {"to": "A", "topic": "orders", "records": 3}
 
@@ -37,17 +35,11 @@ def scenario(*writes: dict[str, Any]) -> Scenario:
 
 @pytest.fixture
 def world(tmp_path: Path) -> Any:
-    """Return a world with one broker."""
-    folder = RunFolder(tmp_path)
-    (folder.work / "streams").mkdir(parents=True)
-    folder.clients.mkdir()
-    return SimpleNamespace(
-        folder=folder,
-        events=EventLog(folder.events),
-        scenario=scenario(WRITE),
-        brokers={1: SimpleNamespace(name="broker-1", address="x")},
-        connect=lambda *_, **__: nullcontext(),
-    )
+    """Return a world with two brokers."""
+    world = FakeWorld(tmp_path, scenario(WRITE))
+    (world.folder.work / "streams").mkdir()
+    world.folder.clients.mkdir()
+    return world
 
 
 @pytest.mark.parametrize(
@@ -71,9 +63,9 @@ def test_every_direct_write_stands_in_the_ledger(
         Produced(None, None, None, "never_sent"),
     ]
     monkeypatch.setattr(direct_writes, "produce", lambda *_, **__: answers)
-    world.scenario = scenario({**WRITE, "acks": acks})
+    world.replan(scenario=scenario({**WRITE, "acks": acks}))
     step: Any = world.scenario.phases[0].steps[1]
-    write_directly(world, world.brokers[1], step, "phase 0", lambda: True)
+    write_directly(world, world.servers.brokers[1], step, "phase 0", lambda: True)
 
     ledger = [
         row for batch in read_stream(world.folder.work / "streams" / "sends-write-1.arrow") for row in batch.to_pylist()
@@ -97,9 +89,9 @@ def test_records_of_a_batch_share_its_answer(world: Any, monkeypatch: pytest.Mon
         return [Produced(1, 2, 7, None), Produced(3, 4, None, "REQUEST_TIMED_OUT")]
 
     monkeypatch.setattr(direct_writes, "produce", answer)
-    world.scenario = scenario({**WRITE, "batch": 2})
+    world.replan(scenario=scenario({**WRITE, "batch": 2}))
     step: Any = world.scenario.phases[0].steps[1]
-    write_directly(world, world.brokers[1], step, "phase 0", lambda: True)
+    write_directly(world, world.servers.brokers[1], step, "phase 0", lambda: True)
 
     ledger = [
         row for batch in read_stream(world.folder.work / "streams" / "sends-write-1.arrow") for row in batch.to_pylist()
@@ -130,7 +122,7 @@ def test_what_was_answered_stands_in_the_ledger_before_the_end(world: Any, monke
     monkeypatch.setattr(direct_writes, "produce", broken_off)
     step: Any = world.scenario.phases[0].steps[1]
     with pytest.raises(KeyboardInterrupt):
-        write_directly(world, world.brokers[1], step, "phase 0", lambda: True)
+        write_directly(world, world.servers.brokers[1], step, "phase 0", lambda: True)
 
     (batch,) = read_stream(world.folder.work / "streams" / "sends-write-1.arrow")
     assert [(row["seq"], row["outcome"], row["offset"]) for row in batch.to_pylist()] == [(0, "ok", 7)]

@@ -44,13 +44,8 @@ def of(path: Path, **load: Any) -> Any:
     """Return a world with this load, in which no client runs yet."""
     told = scenario([{"hold": 1}], topics={"orders": TOPIC, "payments": TOPIC}, **load)
     found: Any = FakeWorld(path, told)
-    found.plan.clients, found.plan.java = {"ledger": Build(version="3.9.1", jars=Path("/tools"))}, A_JAVA
+    found.replan(clients={"ledger": Build(version="3.9.1", jars=Path("/tools"))})
     found.client_address = lambda index: f"127.0.0.{index}"
-    found.bootstrap = ["127.0.0.1:9092"]
-    found.access = lambda name: None
-    found.starts = {}
-    found.incarnation_of = lambda node: found.starts.get(node.name, 0)
-    found.start = lambda node: found.starts.update({node.name: found.starts.get(node.name, 0) + 1})
     return found
 
 
@@ -191,7 +186,7 @@ def test_a_member_of_a_share_group_runs_a_client_of_its_own(world: Any) -> None:
     """A member of a share group runs its own client, gets its processing settings, and reports what it received."""
     group = {"protocol": "share", "members": 3, "processing": "300ms", "release_every": 7}
     topics = {"orders": {"replicas": ["A", "B", "C"]}}
-    world.scenario = scenario([{"hold": 1}], topics=topics, load={"topic": "orders", "group": group})
+    world.replan(scenario=scenario([{"hold": 1}], topics=topics, load={"topic": "orders", "group": group}))
     node = member_node(world, "member-3")
     world.folder.clients.mkdir()
     start_member(world, node)

@@ -4,22 +4,21 @@ from __future__ import annotations
 
 import json
 import threading
-from contextlib import nullcontext
+from contextlib import ExitStack, nullcontext
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-import pyarrow as pa
 import pytest
 
 from clusters.clients import prober
 from clusters.clients.configs import ProberConfig
 from clusters.clients.prober import BrokerWatch
-from clusters.kafka.probe import ReplicaSample
+from clusters.kafka.probe import INCONSISTENT_TOPIC_ID, ReplicaSample, Tick
 from clusters.kafka.views import ClusterView, PartitionView
 from history.partition import TopicPartition
 from history.streams import read_stream
-from history.tables import ISR, REPLICAS
 
 T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
 SAMPLE = ReplicaSample("t", 0, 10, 20, 3, 0, 5, 5, 7, single_reply=True)
@@ -47,32 +46,47 @@ class FakeProbe:
         return [SAMPLE]
 
 
-def watch(error: Exception | None = None) -> BrokerWatch:
+class FakeReader:
+    """Metadata that is one view, or cannot be read."""
+
+    def __init__(self, view: ClusterView | None) -> None:
+        self.view = view
+
+    def read(self) -> ClusterView:
+        if self.view is None:
+            raise ConnectionResetError
+        return self.view
+
+
+def watch(error: Exception | None = None, view: ClusterView | None = VIEW, **topic_ids: str) -> BrokerWatch:
     """Return a watch of broker 1."""
-    return BrokerWatch(1, FakeProbe(error), ["t"])  # type: ignore[arg-type]  # it has what is used
+    return BrokerWatch(1, FakeProbe(error), FakeReader(view), topic_ids)  # type: ignore[arg-type]  # they have what is used
 
 
-@pytest.fixture(autouse=True)
-def _metadata(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(prober, "metadata", lambda connection, topics: VIEW)
+def rows_of(folder: Path, tick: Tick) -> list[list[dict[str, Any]]]:
+    """Write one tick; return the rows of replicas and isr."""
+    config = ProberConfig(client_id="p", out=str(folder), summary="", brokers={}, assignment={})
+    with ExitStack() as files:
+        prober._Tables(config, files).add(tick)
+    streams = (read_stream(folder / f"{name}-p.arrow") for name in ("replicas", "isr"))
+    return [[row for batch in stream for row in batch.to_pylist()] for stream in streams]
 
 
-def test_a_sample_is_a_row_of_its_table() -> None:
+def test_a_sample_is_a_row_of_its_table(tmp_path: Path) -> None:
     """A sample has all columns of its table; the incarnation is null until the run is collected."""
-    replicas, _ = watch().tick(with_isr=True)
-    (row,) = pa.RecordBatch.from_pylist(replicas, schema=REPLICAS).to_pylist()
+    (row,), _ = rows_of(tmp_path, watch().tick(with_isr=True))
 
-    assert row == {"broker_id": 1, "incarnation": None, **vars(SAMPLE)}
+    assert row == {"broker_id": 1, "incarnation": None, **SAMPLE._asdict()}
 
 
 def test_metadata_is_sampled_when_asked_for() -> None:
     """A metadata sample is taken only in the ticks that ask for one."""
-    assert [len(watch().tick(with_isr=asked)[1]) for asked in (True, False)] == [1, 0]
+    assert [watch().tick(with_isr=due).view for due in (True, False)] == [VIEW, None]
 
 
-def test_a_view_is_a_row_of_its_table() -> None:
+def test_a_view_is_a_row_of_its_table(tmp_path: Path) -> None:
     """A metadata view has neither partition epoch nor ELR; both are null, not empty."""
-    (row,) = pa.RecordBatch.from_pylist(watch().tick(with_isr=True)[1], schema=ISR).to_pylist()
+    _, (row,) = rows_of(tmp_path, watch().tick(with_isr=True))
 
     assert (row["observer"], row["source"], row["leader"], row["leader_epoch"]) == ("1", "metadata", 1, 3)
     assert (row["replicas"], row["isr"], row["offline"]) == ([1, 2], [1], [2])
@@ -82,14 +96,41 @@ def test_a_view_is_a_row_of_its_table() -> None:
 @pytest.mark.parametrize(("error", "name"), [(TimeoutError(), "timeout"), (ConnectionRefusedError(), "unreachable")])
 def test_silence_is_a_row_for_every_replica(error: OSError, name: str) -> None:
     """A broker that does not answer yields one row with the error for each replica, and no ISR row."""
-    replicas, isr = watch(error).tick(with_isr=True)
+    _, samples, view = watch(error).tick(with_isr=True)
 
-    assert [(row["partition"], row["error"], row["high_watermark"], row["leader_epoch"]) for row in replicas] == [
+    assert [(each.partition, each.error, each.high_watermark, each.leader_epoch) for each in samples] == [
         (0, name, None, None),
         (1, name, None, None),
     ]
-    assert all(row["received_ns"] >= row["sent_ns"] for row in replicas)
-    assert isr == []
+    assert all(each.received_ns >= each.sent_ns for each in samples)
+    assert view is None
+
+
+@pytest.mark.parametrize(
+    ("topic_ids", "error", "views"),
+    [
+        ({}, None, 1),  # the cluster has no ids
+        ({"t": "1"}, None, 1),
+        ({"t": "2"}, INCONSISTENT_TOPIC_ID, 0),
+        ({}, "UNKNOWN_TOPIC_OR_PARTITION", 0),
+    ],
+)
+def test_rows_of_a_topic_end_when_it_is_made_anew(topic_ids: dict[str, str], error: str | None, views: int) -> None:
+    """A sample counts if the metadata after it has the expected id; else it is an error without offsets."""
+    expected = {} if error is None and not topic_ids else {"t": "1"}
+    tick = watch(view=replace(VIEW, topic_ids=topic_ids), **expected).tick(with_isr=False)
+
+    (found,) = tick.samples
+    assert (found.error, found.high_watermark, found.sent_ns) == (error, 5 if error is None else None, 10)
+    assert len(tick.view.partitions if tick.view else ()) == (views if expected else 0)
+
+
+@pytest.mark.parametrize(("topic_ids", "error"), [({}, None), ({"t": "1"}, "unreachable")])
+def test_samples_without_metadata_count_if_any_topic_does(topic_ids: dict[str, str], error: str | None) -> None:
+    """Without metadata it is unknown of which topic they are."""
+    tick = watch(view=None, **topic_ids).tick(with_isr=True)
+
+    assert ({each.error for each in tick.samples}, tick.view) == ({error}, None)
 
 
 def test_each_broker_is_asked_for_its_own_replicas() -> None:
@@ -98,13 +139,14 @@ def test_each_broker_is_asked_for_its_own_replicas() -> None:
         client_id="p",
         out="",
         summary="",
-        brokers={1: "10.0.0.1:9094", 3: "10.0.0.3:9094"},
+        brokers={1: "10.0.0.1:9094", 3: "[::1]:9094"},
         assignment={"t": {0: [1, 2], 1: [2]}},
     )
     first, second = prober.watches(config)
 
     assert (first.probe.replicas, second.probe.replicas) == ({T0}, set())
     assert (first.probe.connection.host, first.probe.connection.port) == ("10.0.0.1", 9094)
+    assert (second.probe.connection.host, second.probe.connection.port) == ("::1", 9094)
 
 
 def test_a_replica_that_moves_in_is_probed_from_then_on() -> None:

@@ -39,8 +39,8 @@ def reader(tmp_path: Path) -> Any:
         folder=folder,
         scenario=told,
         partitions=[T0],
-        connect=lambda node, *_, **__: nullcontext(node),
-        node=lambda number: SimpleNamespace(name=f"broker-{number}"),
+        reports=SimpleNamespace(connect=lambda node, *_, **__: nullcontext(node)),
+        servers=SimpleNamespace(node=lambda number: SimpleNamespace(name=f"broker-{number}")),
     )
     node: Any = SimpleNamespace(name="broker-1")
     step: Any = told.phases[0].steps[0]

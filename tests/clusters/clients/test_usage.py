@@ -45,7 +45,7 @@ def test_a_boundary_has_a_row_per_counter(world: Any) -> None:
 
 def test_what_all_clients_use_is_no_other_s(world: Any) -> None:
     """Running clients are sampled like brokers, including copier and group members; others have no row."""
-    world.scenario = scenario([{"hold": "1s"}], load={"topic": "orders", "group": {"members": 1}})
+    world.replan(scenario=scenario([{"hold": "1s"}], load={"topic": "orders", "group": {"members": 1}}))
     world.runtime.states |= {"member-1": "running", "copier": "running"}
     world.runtime.used |= {"member-1": {"cpu_ns": 4.0}, "copier": {"cpu_ns": 2.0}, "drain": {"cpu_ns": 1.0}}
     record_usage(world, "after")
@@ -57,7 +57,7 @@ def test_what_all_clients_use_is_no_other_s(world: Any) -> None:
 def test_counters_go_on_in_a_brokers_next_process(world: Any) -> None:
     """Process counters add up over a broker's restarts; network counters continue, and a peak stays a peak."""
     for _ in range(2):
-        carry_usage(world, [world.brokers[1]])
+        carry_usage(world, [world.servers.brokers[1]])
     record_usage(world, "after")
 
     assert values(world, "after") == {
@@ -71,10 +71,10 @@ def test_counters_go_on_in_a_brokers_next_process(world: Any) -> None:
 def test_brokers_that_tell_of_themselves_are_asked(world: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """With metrics, running brokers are scraped, and their counters are carried over restarts too."""
     monkeypatch.setattr(usage, "scrape", lambda address: {"gc_ms": 4.0, "under_replicated_partitions": 1.0})
-    world.scenario = world.scenario.model_copy(update={"cluster": Cluster(brokers=3, metrics=True)})
+    world.replan(scenario=world.scenario.model_copy(update={"cluster": Cluster(brokers=3, metrics=True)}))
     world.runtime.used["controller"] = {"cpu_ns": 1.0}
     world.runtime.states["controller"] = "running"
-    carry_usage(world, [world.brokers[1]])
+    carry_usage(world, [world.servers.brokers[1]])
     record_usage(world, "after")
 
     found = values(world, "after")
@@ -86,9 +86,9 @@ def test_a_broker_that_does_not_answer_keeps_what_was_carried(world: Any, monkey
     """If a broker's agent did not answer before a restart, only the agent's counters lack that part."""
     told = iter([{"gc_ms": 4.0}, {}, {"gc_ms": 1.0}])
     monkeypatch.setattr(usage, "scrape", lambda _: next(told))
-    world.scenario = world.scenario.model_copy(update={"cluster": Cluster(brokers=3, metrics=True)})
+    world.replan(scenario=world.scenario.model_copy(update={"cluster": Cluster(brokers=3, metrics=True)}))
     for _ in range(2):
-        carry_usage(world, [world.brokers[1]])
+        carry_usage(world, [world.servers.brokers[1]])
     record_usage(world, "after")
 
     found = values(world, "after")
@@ -97,7 +97,7 @@ def test_a_broker_that_does_not_answer_keeps_what_was_carried(world: Any, monkey
 
 def test_a_broker_that_is_down_has_no_rows(world: Any) -> None:
     """A broker that is down has no rows."""
-    carry_usage(world, [world.brokers[1]])
+    carry_usage(world, [world.servers.brokers[1]])
     world.runtime.kill("broker-1", "SIGKILL")
     record_usage(world, "kill")
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import signal
+import stat
 import subprocess
 import sys
 from pathlib import Path
@@ -16,6 +17,7 @@ import pytest
 from clusters.clients.configs import VerifiableProducerConfig
 from clusters.clients.ledger import About, Ledger, sends_of
 from clusters.clients.verifiable_producer import ToolOutput, command, partition_of, properties
+from clusters.kafka.properties import read_properties, render
 from clusters.paths import ROOT
 from clusters.waiting import wait_until
 from history.errors import HarnessError
@@ -156,7 +158,7 @@ while :; do sleep 0.01; done
 """
 
 
-def started(tmp_path: Path, script: str) -> subprocess.Popen[bytes]:
+def started(tmp_path: Path, script: str, **other: Any) -> subprocess.Popen[bytes]:
     """Start the client with a shell script in place of Java."""
     (tmp_path / "lines").write_text(f"{success(0, 0)}\n")
     (tmp_path / "counts").write_text(f"{counts(2)}\n")
@@ -165,7 +167,7 @@ def started(tmp_path: Path, script: str) -> subprocess.Popen[bytes]:
     tool.chmod(0o755)
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     file = tmp_path / "config.json"
-    file.write_text(config(tmp_path, java=str(tool)).to_json())
+    file.write_text(config(tmp_path, java=str(tool), **other).to_json())
     return subprocess.Popen(
         [sys.executable, "-m", "clusters.clients.verifiable_producer", str(file)], cwd=tmp_path, env=environment
     )
@@ -205,6 +207,22 @@ def test_a_tool_that_ends_by_itself_leaves_no_clean_summary(tmp_path: Path) -> N
     """If the tool ends by itself, the summary is not clean: the number of sent records is unknown."""
     assert started(tmp_path, "#!/bin/sh\ncat lines\nexit 1\n").wait(30) == 1
     assert summary(tmp_path)["clean"] is False
+
+
+def test_the_tool_logs_in_by_the_clients_properties(tmp_path: Path) -> None:
+    """The tool runs in their folder with their security settings, which keep the reference to the secret."""
+    access = tmp_path / "security" / "client.properties"
+    access.parent.mkdir()
+    (access.parent / "password").write_text("s3cret")
+    jaas = 'PlainLoginModule required username="ann" password="${directory:.:password}";'
+    login = {"security.protocol": "SASL_PLAINTEXT", "sasl.mechanism": "PLAIN", "sasl.jaas.config": jaas}
+    access.write_text(render(login | {"client.id": "theirs"}))
+    assert started(tmp_path, f"#!/bin/sh\npwd >{tmp_path}/pwd\nexit 1\n", access=str(access)).wait(30) == 1
+
+    settings = tmp_path / "producer.properties"
+    assert read_properties(settings).items() >= (login | {"client.id": "verifiable-1"}).items()
+    assert stat.S_IMODE(settings.stat().st_mode) == 0o600
+    assert (tmp_path / "pwd").read_text() == f"{access.parent}\n"
 
 
 def test_a_tool_dies_with_its_client(tmp_path: Path) -> None:

@@ -41,7 +41,7 @@ def test_a_killed_copier_has_ended_and_copies_again(world: Any) -> None:
     fault.inject()
     assert fault.verify_injected() == {"process": "ended"}
     fault.heal()
-    assert world.started == ["copier"]
+    assert world.runtime.started == ["copier"]
     with pytest.raises(WaitTimeout):
         fault.verify_cleared()
     _says(world, 9)

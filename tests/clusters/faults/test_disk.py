@@ -44,13 +44,13 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
 def world(tmp_path: Path) -> Any:
     """Three brokers; broker 3's data folder has ten records in three batches, and Kafka's usual other files."""
     played: Any = FakeWorld(tmp_path, scenario([{"hold": 1}]))
-    played.brokers[3] = replace(played.brokers[3], folder=tmp_path / "broker-3")
-    data = played.brokers[3].folder / "data"
+    played.servers.brokers[3] = replace(played.servers.brokers[3], folder=tmp_path / "broker-3")
+    data = played.servers.brokers[3].folder / "data"
     (data / "orders-0").mkdir(parents=True)
     (data / "orders-0" / SEGMENT).write_bytes(LOG)
     for name in (CHECKPOINT, ".kafka_cleanshutdown", "meta.properties"):
         (data / name).write_text("0")
-    played.brokers[3].log.write_text("earlier: No space left on device, Permission denied\n")
+    played.servers.brokers[3].log.write_text("earlier: No space left on device, Permission denied\n")
     return played
 
 
@@ -63,7 +63,7 @@ def run(world: Any, *told: dict[str, Any]) -> dict[str, Any]:
 
 def data(world: Any) -> Path:
     """Return broker 3's data folder."""
-    return Path(world.brokers[3].folder / "data")
+    return Path(world.servers.brokers[3].folder / "data")
 
 
 def test_a_wiped_broker_keeps_its_name_only(world: Any) -> None:
@@ -79,7 +79,7 @@ def test_a_wiped_broker_keeps_its_name_only(world: Any) -> None:
 @pytest.mark.parametrize(("isr", "killed", "last"), [([3], ["C"], ["orders-0"]), ([1, 3], ["A", "C"], ["orders-0"])])
 def test_the_last_copy_is_told(world: Any, isr: list[int], killed: list[str], last: list[str]) -> None:
     """If the wiped replica was the last one in sync that is alive, the event lists its partition."""
-    world.isr = isr
+    world.reports.isr = isr
     found = run(world, *({"kill": letter} for letter in killed), {"wipe": "C"})
 
     assert found["wipe"]["last_copy_of"] == last
@@ -166,7 +166,7 @@ def gives_up(world: Any, monkeypatch: pytest.MonkeyPatch, words: str, free: str 
     asked: list[str] = []
 
     def end() -> None:
-        with world.brokers[3].log.open("a") as log:
+        with world.servers.brokers[3].log.open("a") as log:
             log.write(f"{words}\n")
         world.runtime.states["broker-3"] = "exited"
 
@@ -191,7 +191,7 @@ def gives_up(world: Any, monkeypatch: pytest.MonkeyPatch, words: str, free: str 
 def test_a_disk_with_room_is_not_full(world: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """If one byte of the disk is free, a full disk is not verified, whatever the broker logs."""
     monkeypatch.setattr("clusters.faults.disk.LIMIT_S", 0.0)
-    world.brokers[3] = replace(world.brokers[3], disk_bytes=10**7)
+    world.servers.brokers[3] = replace(world.servers.brokers[3], disk_bytes=10**7)
     gives_up(world, monkeypatch, "java.io.IOException: No space left on device", free="1")
     found = run(world, {"fill_disk": "C"})
 
@@ -200,7 +200,7 @@ def test_a_disk_with_room_is_not_full(world: Any, monkeypatch: pytest.MonkeyPatc
 
 def test_a_full_disk_ends_its_broker(world: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """A full disk is verified by 0 free bytes and the broker's log line; healing frees space and starts the broker."""
-    world.brokers[3] = replace(world.brokers[3], disk_bytes=10**7)
+    world.servers.brokers[3] = replace(world.servers.brokers[3], disk_bytes=10**7)
     asked = gives_up(world, monkeypatch, "java.io.IOException: No space left on device")
     found = run(world, {"fill_disk": "C"})
 
@@ -212,12 +212,12 @@ def test_a_full_disk_ends_its_broker(world: Any, monkeypatch: pytest.MonkeyPatch
         "log": [line],
     }
     assert world.seen("healed")[0].detail["free_bytes"] == [4096]
-    assert (asked, world.started) == (["dd", "df", "rm", "df"], ["broker-3"])
+    assert (asked, world.runtime.started) == (["dd", "df", "rm", "df"], ["broker-3"])
 
 
 def test_a_broker_that_ends_for_another_reason_was_not_full(world: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """If the broker ends for another reason, a full disk is not verified; earlier log lines do not count."""
-    world.brokers[3] = replace(world.brokers[3], disk_bytes=10**7)
+    world.servers.brokers[3] = replace(world.servers.brokers[3], disk_bytes=10**7)
     gives_up(world, monkeypatch, "java.lang.OutOfMemoryError")
     found = run(world, {"fill_disk": "C"})
 
@@ -232,7 +232,7 @@ def test_a_read_only_disk_takes_writing_again(world: Any, monkeypatch: pytest.Mo
 
     assert found["read_only_disk"]["log"] == ["java.nio.file.AccessDeniedException"]
     assert world.seen("healed")[0].detail["recovery_verified"] is True
-    assert (data(world).stat().st_mode, world.started) == (before, ["broker-3"])
+    assert (data(world).stat().st_mode, world.runtime.started) == (before, ["broker-3"])
 
 
 class Failure(NamedTuple):
@@ -246,11 +246,11 @@ class Failure(NamedTuple):
 
 def jbod(world: Any, monkeypatch: pytest.MonkeyPatch, says: Failure) -> Path:
     """Put orders-0 into broker 3's second log directory, which reacts to a failure like this; return that directory."""
-    node = world.brokers[3] = replace(world.brokers[3], log_dir_count=2)
+    node = world.servers.brokers[3] = replace(world.servers.brokers[3], log_dir_count=2)
     shutil.move(node.folder / "data" / "orders-0", node.folder / "data-2" / "orders-0")
     failed = node.folder / "data-2"
     chmod = Path.chmod
-    view = world.partition_view
+    view = world.reports.partition_view
 
     def change(path: Path, mode: int) -> None:
         chmod(path, mode)
@@ -265,7 +265,7 @@ def jbod(world: Any, monkeypatch: pytest.MonkeyPatch, says: Failure) -> Path:
         return replace(now, isr=[1, 2], leader=says.leader, offline=[3] if says.offline else []) if broken else now
 
     monkeypatch.setattr(Path, "chmod", change)
-    monkeypatch.setattr(world, "partition_view", seen)
+    monkeypatch.setattr(world.reports, "partition_view", seen)
     return failed
 
 
@@ -297,7 +297,7 @@ def test_a_broker_goes_on_with_its_other_log_directory(world: Any, monkeypatch: 
         "registered": True,
         "in_sync": "orders-0",
     }
-    assert (failed.stat().st_mode, world.started) == (before, ["broker-3"])
+    assert (failed.stat().st_mode, world.runtime.started) == (before, ["broker-3"])
 
 
 @pytest.mark.parametrize(
@@ -331,7 +331,9 @@ def test_what_a_broker_used_is_carried_over_the_restart_that_heals(world: Any, m
 
 def test_a_log_directory_without_the_replica_cannot_fail_for_it(world: Any) -> None:
     """``fail_log_dir`` needs a log directory that has the replica."""
-    world.brokers[3] = replace(world.brokers[3], folder=world.brokers[3].folder / "empty", log_dir_count=2)
+    world.servers.brokers[3] = replace(
+        world.servers.brokers[3], folder=world.servers.brokers[3].folder / "empty", log_dir_count=2
+    )
 
     with pytest.raises(HarnessError, match="broker-3 has no replica of orders-0 whose log directory could fail"):
         fail_dir(world)
@@ -349,7 +351,7 @@ LINKED = {
 
 def linked(world: Any, place: str) -> Path:
     """Move a path of broker 3 elsewhere and leave a symbolic link in its place; return the new path."""
-    folder = Path(world.brokers[3].folder)
+    folder = Path(world.servers.brokers[3].folder)
     outside = folder.with_name("home") / Path(place).name
     outside.parent.mkdir()
     shutil.move(folder / place, outside)
@@ -367,7 +369,7 @@ def state(folder: Path) -> dict[str, tuple[int, bytes]]:
 def test_no_fault_of_a_disk_follows_a_link(world: Any, key: str, place: str) -> None:
     """Disk faults reject symbolic links, which a build may have created, and leave the link's target unchanged."""
     log_dirs = 2 if key == "fail_log_dir" else 1
-    world.brokers[3] = replace(world.brokers[3], log_dir_count=log_dirs)
+    world.servers.brokers[3] = replace(world.servers.brokers[3], log_dir_count=log_dirs)
     outside = linked(world, place)
     before = state(outside)
     of_replica = {"node": "C", "partition": "orders-0"}
@@ -388,7 +390,7 @@ def test_no_fault_of_a_disk_follows_a_link(world: Any, key: str, place: str) -> 
 def test_a_link_in_a_log_directory_is_left_as_it_is(world: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """``read_only_disk`` skips symbolic links in a log directory; other files lose and regain the write permission."""
     gives_up(world, monkeypatch, "java.nio.file.AccessDeniedException")
-    outside = Path(world.brokers[3].folder).with_name("home")
+    outside = Path(world.servers.brokers[3].folder).with_name("home")
     (outside / "orders-1").mkdir(parents=True)
     (outside / "orders-1" / SEGMENT).write_text("keep this")
     for place, leads_to in ((f"orders-0/{1:020}.log", f"orders-1/{SEGMENT}"), ("orders-1", "orders-1")):

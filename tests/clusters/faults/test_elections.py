@@ -14,7 +14,7 @@ from clusters.faults.phase import PhaseRun
 from clusters.kafka import admin
 from history.errors import HarnessError, Refused
 from history.partition import TopicPartition
-from tests.clusters.fakes import T0, FakeWorld, scenario
+from tests.clusters.fakes import T0, FakeReports, FakeWorld, scenario
 
 
 @pytest.fixture(autouse=True)
@@ -88,13 +88,13 @@ def test_of_an_election_whose_answer_was_lost_nobody_says_that_it_was_refused(
             raise answer
         return answer
 
-    def ask(_world: object, what: Any) -> Any:
+    def ask(_reports: object, what: Any) -> Any:
         with pytest.raises(TimeoutError):
             what("A")
         return what("B")
 
     monkeypatch.setattr(admin, "elect_unclean", elect)
-    monkeypatch.setattr(FakeWorld, "ask", ask)
+    monkeypatch.setattr(FakeReports, "ask", ask)
     (event,) = run(tmp_path, {"elect": "unclean"}).seen("elected")
 
     assert (event.detail["refused"], event.detail["unclean"]) == (None, ["orders-0"])
@@ -109,7 +109,7 @@ def test_an_election_that_nobody_could_be_asked_for_fails_the_phase(
     def ask(*_: object) -> None:
         raise HarnessError("No broker answers that could be asked for this")
 
-    monkeypatch.setattr(FakeWorld, "ask", ask)
+    monkeypatch.setattr(FakeReports, "ask", ask)
     world = FakeWorld(tmp_path, scenario([{"elect": who}], load={"topic": "orders"}))
     with pytest.raises(HarnessError, match="No broker answers"):
         run(tmp_path, {"elect": who}, world=world)
@@ -125,7 +125,7 @@ def leads(world: FakeWorld, monkeypatch: pytest.MonkeyPatch, elected: bool = Tru
     """Let the brokers apply reassignments and elections; return the requests."""
     asked: list[Any] = []
     order, leader = [1, 2, 3], 1
-    view = world.partition_view(T0)
+    view = world.reports.partition_view(T0)
     assert view is not None
 
     def reassign(_connection: object, assignment: Mapping[TopicPartition, Sequence[int]]) -> None:
@@ -141,7 +141,7 @@ def leads(world: FakeWorld, monkeypatch: pytest.MonkeyPatch, elected: bool = Tru
     monkeypatch.setattr(admin, "reassign", reassign)
     monkeypatch.setattr(admin, "elect_preferred", elect)
     monkeypatch.setattr(
-        world, "partition_view", lambda _: type(view)(**{**vars(view), "leader": leader, "replicas": order})
+        world.reports, "partition_view", lambda _: type(view)(**{**vars(view), "leader": leader, "replicas": order})
     )
     monkeypatch.setattr(topology, "LEAD_LIMIT_S", 5.0 if elected else 0.0)
     return asked

@@ -52,7 +52,7 @@ def test_what_left_the_page_cache_is_recorded(tmp_path: Path, monkeypatch: pytes
 
     world = run(tmp_path, {"drop_cache": "all"})
 
-    assert dropped == [node.folder / "data" for node in world.brokers.values()]
+    assert dropped == [node.folder / "data" for node in world.servers.brokers.values()]
     assert [event.detail for event in world.seen("cache_dropped")] == [{"after_bytes": 0}]
 
 

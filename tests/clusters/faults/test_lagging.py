@@ -47,15 +47,15 @@ def test_at_the_wanted_lag_all_that_is_produced_goes_through(records: int) -> No
 )
 def test_a_small_lag_is_approached_slowly(world: Any, records: int, rate: str, least: float) -> None:
     """The smallest share makes the follower fall behind by a small lag within the loop's reaction time."""
-    world.scenario = scenario([{"hold": 1}], load={"topic": "orders", "rate": rate} if rate != "0/s" else None)
+    world.replan(scenario=scenario([{"hold": 1}], load={"topic": "orders", "rate": rate} if rate != "0/s" else None))
 
     assert fault(world, records).least_share == pytest.approx(least)
 
 
 def test_the_lag_is_between_the_leaders_end_and_the_followers(world: Any) -> None:
     """The lag is the leader's LEO minus the follower's LEO."""
-    world.ends = {1: 900, 3: 650}
-    found = observe(world, world.brokers[3], T0)
+    world.reports.ends = {1: 900, 3: 650}
+    found = observe(world, world.servers.brokers[3], T0)
 
     assert found
     assert (found.lag, found.leader_leo, found.follower_leo, found.in_isr) == (250, 900, 650, True)
@@ -63,11 +63,11 @@ def test_the_lag_is_between_the_leaders_end_and_the_followers(world: Any) -> Non
 
 def test_a_stopped_followers_end_is_told(world: Any) -> None:
     """The lag of a stopped follower is computed from the LEO that it had when it was stopped."""
-    world.isr = [1, 2]
+    world.reports.isr = [1, 2]
     world.runtime.pause("broker-3")
 
-    assert observe(world, world.brokers[3], T0) is None
-    found = observe(world, world.brokers[3], T0, follower_leo=100)
+    assert observe(world, world.servers.brokers[3], T0) is None
+    found = observe(world, world.servers.brokers[3], T0, follower_leo=100)
     assert found
     assert found.lag == 400
 
@@ -80,9 +80,9 @@ def test_within_the_isr_nobody_ends_below_the_high_watermark(
     world: Any, isr: list[int], told: int, end: int, lag: int
 ) -> None:
     """A follower in the ISR has at least the leader's HW, even if its own LEO was read before its last fetch."""
-    world.isr, world.ends = isr, {1: end}
+    world.reports.isr, world.reports.ends = isr, {1: end}
 
-    found = observe(world, world.brokers[3], T0, follower_leo=told)
+    found = observe(world, world.servers.brokers[3], T0, follower_leo=told)
 
     assert found
     assert (found.lag, found.follower_leo) == (lag, end - lag)
@@ -90,9 +90,9 @@ def test_within_the_isr_nobody_ends_below_the_high_watermark(
 
 def test_without_a_leader_nothing_is_observed(world: Any) -> None:
     """Without a leader there is no observation: a wrong lag would mislead the control loop."""
-    world.partition_view = lambda _, without: None
+    world.reports.partition_view = lambda _, without: None
 
-    assert observe(world, world.brokers[3], T0) is None
+    assert observe(world, world.servers.brokers[3], T0) is None
 
 
 @pytest.mark.parametrize(
@@ -154,7 +154,7 @@ def test_the_proof_is_awaited_for_as_long_as_falling_behind_takes(
     """The proof may take 20 s, plus the time in which the least share makes up half of the lag."""
     limits: list[float] = []
     monkeypatch.setattr(lagging, "wait_until", lambda *_, limit_s, **__: limits.append(limit_s))
-    world.scenario = scenario([{"hold": 1}], load={"topic": "orders", "rate": rate})
+    world.replan(scenario=scenario([{"hold": 1}], load={"topic": "orders", "rate": rate}))
 
     fault(world).verify_injected()
 
@@ -165,7 +165,7 @@ def test_who_waits_for_the_proof_looks_too(world: Any, monkeypatch: pytest.Monke
     """With shaped traffic the waiting thread takes samples itself, since on a busy host changing a limit takes 1 s."""
     monkeypatch.setattr(lagging, "PROOF_S", 1.0)
     monkeypatch.setattr(LagFault, "_least_s", lambda *_: 0.0)
-    world.ends = {1: 5000, 3: 3000}
+    world.reports.ends = {1: 5000, 3: 3000}
     with pytest.raises(WaitTimeout, match="last seen: no sample"):
         fault(world).verify_injected()
 
@@ -196,7 +196,7 @@ def test_a_starved_follower_is_near_nothing(world: Any) -> None:
 
 def test_a_follower_that_caught_up_is_healed(world: Any) -> None:
     """A follower within 0.5 s of traffic of the leader has recovered."""
-    world.ends = {1: 1000, 3: 500}
+    world.reports.ends = {1: 1000, 3: 500}
 
     assert fault(world).verify_cleared()["lag"] == 500
 

@@ -75,7 +75,7 @@ def test_a_follower_that_is_killed_while_it_is_stopped_stays_so(world: Any, monk
     def refused(_name: str) -> None:
         raise HarnessError("no permission")
 
-    world.start(world.brokers[3])
+    world.start(world.servers.brokers[3])
     monkeypatch.setattr(world.runtime, "pause", refused)
     with pytest.raises(HarnessError, match="no permission"):
         cycle.tick()
@@ -124,7 +124,7 @@ def test_a_broker_that_is_stopped_in_turn_is_not_paused(world: Any, monkeypatch:
     monkeypatch.setattr(phase, "capture_offsets", lambda _world, _label: None)
     (pause_c, pause_b) = scenario([{"pause": "C"}, {"pause": "B"}]).phases[0].steps
     run = PhaseRun(world, world.scenario.phases[0])
-    run._active.append(LagFault(world, world.brokers[3], T0, 2000, key))
+    run._active.append(LagFault(world, world.servers.brokers[3], T0, 2000, key))
     with pytest.raises(HarnessError, match=f"broker-3 has {key} active, for which the process runtime pauses and"):
         perform(run, pause_c)
     perform(run, pause_b)
@@ -148,7 +148,7 @@ def test_traffic_is_shaped_at_the_other_brokers(world: Any, monkeypatch: pytest.
     shaped = ShapedTraffic(world, network, lagged, _append_rate=100_000.0, _trailed_s=lagging.time.monotonic())
     monkeypatch.setattr(lagged.ended, "wait", lambda _: None)
     for lag in (2000, 2100, 250):
-        world.ends = {1: 5000, 3: 5000 - lag}
+        world.reports.ends = {1: 5000, 3: 5000 - lag}
         shaped.tick()
     shaped.open()
 
@@ -175,7 +175,7 @@ def test_the_time_that_a_limit_takes_is_not_patience(
     shaped = ShapedTraffic(world, network, lagged, _append_rate=100_000.0, _trailed_s=10.0)
     monkeypatch.setattr(lagged.ended, "wait", lambda _: None)
     monkeypatch.setattr(lagging.time, "monotonic", lambda: now_s[0])
-    world.ends = {1: 5000, 3: 4500}
+    world.reports.ends = {1: 5000, 3: 4500}
     shaped.tick()
     now_s[0] = 12.1
     shaped.tick()
@@ -193,7 +193,7 @@ def _last_limit(
     lagged = fault(world, 2000)
     shaped = ShapedTraffic(world, network, lagged, _append_rate=append_rate, _trailed_s=10.0)
     monkeypatch.setattr(lagged.ended, "wait", lambda _: None)
-    world.ends = {1: 5000, 3: 5000 - lag}
+    world.reports.ends = {1: 5000, 3: 5000 - lag}
     for now_s in at_s:
         monkeypatch.setattr(lagging.time, "monotonic", lambda now_s=now_s: now_s)
         shaped.tick()
@@ -245,7 +245,7 @@ def test_who_trails_too_far_for_too_long_is_measured_anew(
 
 def test_who_was_evicted_is_let_back(world: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """An evicted follower gets ten times the append rate, whatever its lag."""
-    world.isr = [1, 2]
+    world.reports.isr = [1, 2]
     last = _last_limit(world, monkeypatch, 2000, append_rate=100_000.0, at_s=(10.0,))
 
     assert last == pytest.approx(1_000_000 * PROTOCOL_OVERHEAD)
@@ -255,7 +255,7 @@ def test_who_was_evicted_is_let_back(world: Any, monkeypatch: pytest.MonkeyPatch
 def test_a_partition_is_sent_its_share_of_the_topics_records(world: Any, partitions: int, rate: float) -> None:
     """A partition's rate is its share of the topic's rate."""
     topics = {"orders": {"partitions": partitions, "replicas": ["A", "B", "C"]}}
-    world.scenario = scenario([{"hold": 1}], topics=topics, load={"topic": "orders", "rate": "1000/s"})
+    world.replan(scenario=scenario([{"hold": 1}], topics=topics, load={"topic": "orders", "rate": "1000/s"}))
 
     assert fault(world).rate == rate
 
@@ -267,12 +267,12 @@ def _leads(world: Any, leaders: dict[int, int]) -> None:
         for number, leader in leaders.items()
     }
     world.partitions_of = lambda _: list(views)
-    world.partition_views = lambda partitions: {each: views[each] for each in partitions}
+    world.reports.partition_views = lambda partitions: {each: views[each] for each in partitions}
 
 
 def _own_folders(world: Any, path: Path) -> None:
-    for number in world.brokers:
-        world.brokers[number] = replace(world.brokers[number], folder=path / str(number))
+    for number in world.servers.brokers:
+        world.servers.brokers[number] = replace(world.servers.brokers[number], folder=path / str(number))
 
 
 def _append(path: Path, broker: int, partition: int, size: int) -> None:

@@ -12,6 +12,8 @@ import pytest
 from clusters.faults import network, phase
 from clusters.faults.network import Delayed, Dropping, LimitedBandwidth, cut, lose
 from clusters.faults.phase import PhaseRun
+from clusters.runtimes.ports import endpoints_of
+from clusters.runtimes.runtime import Flow
 from clusters.scenario.steps.network import Direction
 from history.errors import HarnessError, WaitTimeout
 from tests.clusters.fakes import FakeWorld, scenario
@@ -34,71 +36,72 @@ def world(tmp_path: Path) -> Any:
 
 # --- which packets -----------------------------------------------------------------------------
 
-ASKED = [f"-s {B} -d {A} -p tcp --dport 9091", f"-s {A} -d {B} -p tcp --sport 9091"]  # with its answers
-ASKS = [f"-s {B} -d {A} -p tcp --sport 9091", f"-s {A} -d {B} -p tcp --dport 9091"]
-ENDS = "--tcp-flags PSH PSH"  # the packet that ends an answer
+REQUESTED = [Flow(B, A, 9091, "destination"), Flow(A, B, 9091, "source")]  # with its responses
+REQUESTS = [Flow(B, A, 9091, "source"), Flow(A, B, 9091, "destination")]
+ENDS = Flow(B, A, 9091, "source", response_ends=True)
 
 
 @pytest.mark.parametrize(
-    ("direction", "matches"), [("both", ASKED + ASKS), ("in", ASKED), ("out", ASKS), ("answers", [f"{ASKS[0]} {ENDS}"])]
+    ("direction", "flows"),
+    [("both", REQUESTED + REQUESTS), ("in", REQUESTED), ("out", REQUESTS), ("answers", [ENDS])],
 )
-def test_brokers_are_cut_where_they_replicate(world: Any, direction: Any, matches: list[str]) -> None:
+def test_brokers_are_cut_where_they_replicate(world: Any, direction: Any, flows: list[Flow]) -> None:
     """Brokers are cut on the replication port: requests of one side with their responses, or only the responses."""
-    assert cut(world, world.runtime.network, world.brokers[1], [world.brokers[2]], direction).matches == matches
+    assert (
+        cut(world, world.runtime.network, world.servers.brokers[1], [world.servers.brokers[2]], direction).flows
+        == flows
+    )
 
 
 def test_clients_are_cut_wherever_they_are(world: Any) -> None:
     """Clients are cut by the broker's client port."""
-    assert cut(world, world.runtime.network, world.brokers[1], ["clients"], "both").matches == [
-        f"-d {A} -p tcp --dport 9092",
-        f"-s {A} -p tcp --sport 9092",
+    assert cut(world, world.runtime.network, world.servers.brokers[1], ["clients"], "both").flows == [
+        Flow(None, A, 9092, "destination"),
+        Flow(A, None, 9092, "source"),
     ]
 
 
 @pytest.mark.parametrize(("role", "port"), [("controller", 9094), ("zookeeper", 2181)])
 def test_the_controller_is_cut_where_brokers_ask_it(world: Any, role: str, port: int) -> None:
     """Brokers are cut from a KRaft controller or ZooKeeper by that node's port, since brokers open the connection."""
-    world.metadata_nodes = [replace(world.metadata_nodes[0], role=role)]
-    asks = [
-        f"-s {COORDINATOR} -d {A} -p tcp --sport {port}",
-        f"-s {A} -d {COORDINATOR} -p tcp --dport {port}",
-    ]
+    (node,) = world.servers.metadata_nodes
+    world.servers.metadata_nodes = [replace(node, role=role, endpoints=endpoints_of(role, node.address))]
+    requests = [Flow(COORDINATOR, A, port, "source"), Flow(A, COORDINATOR, port, "destination")]
 
-    cut_from = partial(cut, world, world.runtime.network, world.brokers[1])
-    assert cut_from(["controller"], "out").matches == asks
-    assert cut_from(["controller"], "answers").matches == [f"{asks[0]} {ENDS}"]
-    assert cut_from(world.metadata_nodes, "both").matches == asks
+    cut_from = partial(cut, world, world.runtime.network, world.servers.brokers[1])
+    assert cut_from(["controller"], "out").flows == requests
+    assert cut_from(["controller"], "answers").flows == [requests[0]._replace(response_ends=True)]
+    assert cut_from(world.servers.metadata_nodes, "both").flows == requests
 
 
 @pytest.mark.parametrize(("direction", "ways"), [("both", 3), ("in", 2), ("out", 1)])
 def test_a_controller_is_cut_from_brokers_and_its_like(world: Any, direction: Any, ways: int) -> None:
     """A controller is cut from brokers and from other controllers, in both directions of requests; not from itself."""
-    active = world.metadata_nodes[0]
+    active = world.servers.metadata_nodes[0]
     other = replace(active, name="controller-2", address="127.9.9.99")
-    asked = [f"-s {B} -d {COORDINATOR} -p tcp --dport 9094", f"-s {COORDINATOR} -d {B} -p tcp --sport 9094"]
+    requested = [Flow(B, COORDINATOR, 9094, "destination"), Flow(COORDINATOR, B, 9094, "source")]
 
-    matches = cut(world, world.runtime.network, active, [active, other, world.brokers[2]], direction).matches
+    flows = cut(world, world.runtime.network, active, [active, other, world.servers.brokers[2]], direction).flows
 
-    assert len(matches) == 2 * ways
-    assert set(asked) <= set(matches) or direction == "out"
-    assert all("--dport 9094" in match or "--sport 9094" in match for match in matches)
+    assert len(flows) == 2 * ways
+    assert set(requested) <= set(flows) or direction == "out"
+    assert {flow.port for flow in flows} == {9094}
 
 
 def test_no_rule_names_the_probes_port(world: Any) -> None:
     """No rule covers the probe port, so a broker that is cut off can still be observed."""
-    everybody = [world.brokers[2], world.brokers[3], "clients", "controller"]
-    rules = cut(world, world.runtime.network, world.brokers[1], everybody, "both").matches
-    lossy = lose(world, world.runtime.network, world.brokers[1], [world.brokers[2]], 5).matches
+    everybody = [world.servers.brokers[2], world.servers.brokers[3], "clients", "controller"]
+    rules = cut(world, world.runtime.network, world.servers.brokers[1], everybody, "both").flows
+    lossy = lose(world, world.runtime.network, world.servers.brokers[1], [world.servers.brokers[2]], 5).flows
 
-    assert not [rule for rule in [*rules, *lossy] if "9093" in rule]
+    assert 9093 not in {flow.port for flow in [*rules, *lossy]}
 
 
 def test_packets_are_lost_by_chance_as_they_arrive(world: Any) -> None:
     """Packets are dropped at random on arrival; packets that the node sends are not."""
-    chance = "-m statistic --mode random --probability 0.050000"
-    assert lose(world, world.runtime.network, world.brokers[1], [world.brokers[2]], 5).matches == [
-        f"{ASKED[0]} {chance}",
-        f"{ASKS[0]} {chance}",
+    assert lose(world, world.runtime.network, world.servers.brokers[1], [world.servers.brokers[2]], 5).flows == [
+        REQUESTED[0]._replace(share=0.05),
+        REQUESTS[0]._replace(share=0.05),
     ]
 
 
@@ -107,7 +110,7 @@ def test_packets_are_lost_by_chance_as_they_arrive(world: Any) -> None:
 
 def off(world: Any) -> Dropping:
     """Return the cut of broker 1 from broker 2."""
-    return cut(world, world.runtime.network, world.brokers[1], [world.brokers[2]], "both")
+    return cut(world, world.runtime.network, world.servers.brokers[1], [world.servers.brokers[2]], "both")
 
 
 def test_a_cut_is_proven_by_the_kernels_counters(world: Any) -> None:
@@ -180,7 +183,10 @@ def test_rules_that_the_kernel_still_lists_are_not_gone(world: Any) -> None:
 def test_other_rules_have_another_name(world: Any) -> None:
     """Cuts with different peers or directions have different rule names of at most 28 characters."""
     ways: list[Direction] = ["both", "in", "out", "out"]
-    names = {cut(world, world.runtime.network, world.brokers[1], [world.brokers[2]], way).rule for way in ways}
+    names = {
+        cut(world, world.runtime.network, world.servers.brokers[1], [world.servers.brokers[2]], way).rule
+        for way in ways
+    }
 
     assert len(names) == 3
     assert max(map(len, names)) <= 28
@@ -191,7 +197,13 @@ def test_other_rules_have_another_name(world: Any) -> None:
 
 def shaped(world: Any) -> LimitedBandwidth:
     """Return a limit of 1 MB/s from each other broker to broker 1."""
-    return LimitedBandwidth(world, world.runtime.network, world.brokers[1], [world.brokers[2], world.brokers[3]], 1e6)
+    return LimitedBandwidth(
+        world,
+        world.runtime.network,
+        world.servers.brokers[1],
+        [world.servers.brokers[2], world.servers.brokers[3]],
+        1e6,
+    )
 
 
 def test_a_limit_is_proven_by_what_passed_through_it(world: Any) -> None:
@@ -245,7 +257,13 @@ def test_to_a_paused_broker_nothing_need_flow(world: Any) -> None:
 
 def test_a_delay_is_proven_by_what_passed_it_at_every_sender(world: Any) -> None:
     """A delay is proven by bytes through it at every sender; it limits nothing, and ends like a limit."""
-    fault = Delayed(world, world.runtime.network, world.brokers[1], [world.brokers[2], world.brokers[3]], 0.1)
+    fault = Delayed(
+        world,
+        world.runtime.network,
+        world.servers.brokers[1],
+        [world.servers.brokers[2], world.servers.brokers[3]],
+        0.1,
+    )
 
     fault.inject()
     assert world.runtime.network.delays == {("broker-1", "broker-2"): 0.1, ("broker-1", "broker-3"): 0.1}
@@ -278,7 +296,9 @@ def test_a_delay_that_delays_nothing_has_no_proof(
     """A delay is proven by longer round trips; a reordering by late and early ones."""
     network = world.runtime.network
     network.delay_share, network.passed = share, {"broker-2": 4}
-    fault = Delayed(world, network, world.brokers[1], [world.brokers[2]], asked_s, overtaking=overtaking)
+    fault = Delayed(
+        world, network, world.servers.brokers[1], [world.servers.brokers[2]], asked_s, overtaking=overtaking
+    )
     fault.inject()
     try:
         fault.verify_injected()
@@ -292,7 +312,10 @@ def test_a_delay_that_delays_nothing_has_no_proof(
 @pytest.mark.parametrize(("percent", "patience"), [(0.1, 10.0), (2, 10.0), (10, 2.0), (20, 1.0), (50, 1.0)])
 def test_a_small_loss_is_waited_for_longer(world: Any, percent: float, patience: float) -> None:
     """The smaller the loss, the longer the proof waits for a dropped packet."""
-    assert lose(world, world.runtime.network, world.brokers[1], [world.brokers[2]], percent).patience == patience
+    assert (
+        lose(world, world.runtime.network, world.servers.brokers[1], [world.servers.brokers[2]], percent).patience
+        == patience
+    )
 
 
 # --- steps -------------------------------------------------------------------------------------
@@ -341,13 +364,13 @@ def test_others_may_be_roles(tmp_path: Path) -> None:
     world = FakeWorld(
         tmp_path, scenario([{"disconnect": {"node": "leader of orders-0", "from": "followers of orders-0"}}])
     )
-    asked: list[str] = []
+    dropped: list[Flow] = []
     kernel: Any = world.runtime.network
     drop = kernel.drop_packets
-    kernel.drop_packets = lambda node, rule, matches: (asked.extend(matches), drop(node, rule, matches))
+    kernel.drop_packets = lambda node, rule, flows: (dropped.extend(flows), drop(node, rule, flows))
     run(tmp_path, world=world)
 
-    assert [match.split()[1] for match in asked if "-d 127.9.9.1 " in match] == ["127.9.9.2"] * 2 + ["127.9.9.3"] * 2
+    assert [flow.source for flow in dropped if flow.destination == "127.9.9.1"] == ["127.9.9.2"] * 2 + ["127.9.9.3"] * 2
 
 
 def test_several_are_cut_as_one(tmp_path: Path) -> None:

@@ -15,6 +15,7 @@ from clusters.faults.phase import PhaseRun
 from clusters.kafka.views import PartitionView
 from clusters.live import disk_space
 from clusters.live.disk_space import DiskSpace
+from clusters.runtimes.nodes import Node
 from history.errors import HarnessError
 from history.partition import TopicPartition
 from tests.clusters.fakes import T0, FakeWorld, scenario
@@ -63,7 +64,7 @@ def test_a_target_is_bound_once_per_phase(tmp_path: Path) -> None:
         ("healed", "kill", "broker-1"),
     ]
     assert [event.detail["condition"] for event in world.seen("condition_met")] == ["leader changed: orders"]
-    assert world.started == ["broker-1"]
+    assert world.runtime.started == ["broker-1"]
 
 
 @pytest.mark.parametrize("step", [{"hold": "60m"}, {"wait": {"for": {"isr_full": "orders"}, "limit": "60m"}}])
@@ -89,14 +90,14 @@ def test_a_client_that_dies_ends_the_phase_and_heals(
 ) -> None:
     """A dead client ends a phase before or during a step; active faults are healed."""
     looks = iter([[], []] if steps else [[]])
-    dead = SimpleNamespace(name="prober")
+    dead = Node("prober", "prober", "", tmp_path)
     monkeypatch.setattr(phase, "LOOKED_EVERY_S", 0.0)
     monkeypatch.setattr(phase, "EVERY_S", 0.0)
     monkeypatch.setattr(phase, "died", lambda _: next(looks, [dead]))
     told = [{"kill": LEADER}, *steps, {"start": LEADER}]
     world = FakeWorld(tmp_path, scenario(told, load=LOAD))
 
-    with pytest.raises(HarnessError, match=r"A client died: prober is absent\.$"):
+    with pytest.raises(HarnessError, match=r"A client died: prober is absent, its log ends: \(no log\)\.$"):
         run(tmp_path, *told, world=world)
     assert [event.step for event in world.seen("step")] == ["kill", *(step for each in steps for step in each)]
     assert [event.step for event in world.seen("healed")] == ["kill"]
@@ -106,7 +107,7 @@ def test_a_client_that_a_fault_ended_has_not_died(tmp_path: Path, monkeypatch: p
     """A client that a fault killed does not count as dead until it is started again."""
     monkeypatch.setattr(phase, "LOOKED_EVERY_S", 0.0)
     world = FakeWorld(tmp_path, scenario([{"hold": 1}]))
-    ended = [node for node in world.servers if node.name == "broker-1"]
+    ended = [node for node in world.servers.nodes if node.name == "broker-1"]
     monkeypatch.setattr(phase, "died", lambda _: ended if world.runtime.state("broker-1") == "exited" else [])
     run(tmp_path, {"kill": "A"}, {"hold": "10ms"}, {"start": "A"}, {"hold": "10ms"}, world=world)
 
@@ -187,7 +188,7 @@ def test_a_controller_is_awaited(tmp_path: Path) -> None:
     """A target ``controller`` waits for an active controller and fails after its limit."""
     played = scenario([{"kill": "controller"}])
     world: Any = FakeWorld(tmp_path, played, mode="zookeeper")
-    world.active_controller = lambda: None
+    world.reports.active_controller = lambda: None
 
     with pytest.raises(HarnessError, match="Waited 0 s for a controller that acts"):
         PhaseRun(world, played.phases[0]).run()
@@ -305,7 +306,7 @@ def test_a_fault_that_took_no_effect_is_recorded_and_healed(tmp_path: Path) -> N
 def test_a_wait_that_runs_out_is_recorded_and_the_run_goes_on(tmp_path: Path) -> None:
     """A wait that times out is recorded with the last observation, and the phase continues."""
     world = FakeWorld(tmp_path, scenario([{"hold": 1}]))
-    world.isr = [1, 2]
+    world.reports.isr = [1, 2]
     told = {"for": {"isr_full": "orders"}, "limit": "1ms"}
     run(tmp_path, {"wait": told}, {"pause": "A"}, world=world)
 
@@ -322,7 +323,7 @@ def test_a_condition_on_the_isr_holds_in_every_view_that_can_know_it(tmp_path: P
         world: Any = FakeWorld(tmp_path / str(number), scenario([{"hold": 1}]))
         full = PartitionView("orders", 0, 1, 5, [1, 2, 3], [1, 2, 3], [])
         views = [full, replace(full, isr=other)]
-        world.current_views = lambda _, views=views: views
+        world.reports.current_views = lambda _, views=views: views
         run(tmp_path, {"wait": {"for": {"isr_full": "orders"}, "limit": "1ms"}}, world=world)
 
         (waited,) = world.seen("condition_met", "wait_timed_out")
@@ -345,7 +346,7 @@ def test_of_many_partitions_those_are_told_that_keep_a_condition_from_holding(tm
     world: Any = FakeWorld(tmp_path, scenario([{"hold": 1}], topics=topics))
     world.partitions = [TopicPartition("orders", number) for number in range(500)]
     full = PartitionView("orders", 0, 1, 5, [1, 2, 3], [1, 2, 3], [])
-    world.current_views = lambda at: [replace(full, partition=at[1], isr=[1, 2] if at[1] == 400 else [1, 2, 3])]
+    world.reports.current_views = lambda at: [replace(full, partition=at[1], isr=[1, 2] if at[1] == 400 else [1, 2, 3])]
     run(tmp_path, {"wait": {"for": {"isr_full": "orders"}, "limit": "1ms"}}, world=world)
 
     (ran_out,) = world.seen("wait_timed_out")
@@ -388,7 +389,7 @@ def test_conditions_hold_or_not(
 ) -> None:
     """Each condition, with a near miss that times out."""
     world = FakeWorld(tmp_path, scenario([{"hold": 1}]))
-    world.isr, world.ends = isr, ends
+    world.reports.isr, world.reports.ends = isr, ends
     run(tmp_path, {"wait": {"for": condition, "limit": "1ms"}}, world=world)
 
     assert [event.kind for event in world.seen("condition_met", "wait_timed_out")] == [kind]
@@ -398,7 +399,7 @@ def test_conditions_hold_or_not(
 def test_only_a_broker_that_comes_back_alone_needs_no_witness(tmp_path: Path, others: list[str], gone: bool) -> None:
     """A restarted broker must be registered at another broker, unless it is the only one that runs."""
     world = FakeWorld(tmp_path, scenario([{"hold": 1}]))
-    world.registered = lambda _number: False  # type: ignore[method-assign]  # other brokers never list it
+    world.reports.registered = lambda _number: False  # type: ignore[method-assign]  # other brokers never list it
     run(tmp_path, *({"stop": name} for name in (*others, "B")), {"start": "B"}, world=world)
 
     assert [event.detail["recovery_verified"] for event in world.seen("healed") if event.target == "broker-2"] == [gone]
@@ -428,9 +429,9 @@ def test_a_window_is_looked_at_once_and_fails_nothing(tmp_path: Path) -> None:
 def test_a_partition_without_leader_does_not_end_the_run(tmp_path: Path) -> None:
     """A partition without a leader does not fail the run; any leader is then a change."""
     world: Any = FakeWorld(tmp_path, scenario([{"wait": {"for": {"leader_changed": "orders"}, "limit": "1ms"}}]))
-    view = world.partition_view(T0)
+    view = world.reports.partition_view(T0)
     answers = iter([None, None])
-    world.partition_view = lambda _: next(answers, view)
+    world.reports.partition_view = lambda _: next(answers, view)
     PhaseRun(world, world.scenario.phases[0]).run()
 
     assert len(world.seen("condition_met")) == 1
@@ -466,7 +467,7 @@ def test_another_controller_is_waited_for(tmp_path: Path) -> None:
     step = {"wait": {"for": {"controller_changed": True}, "limit": "1s"}}
     world = played(tmp_path, step)
     acting = iter([100, 100, None, 101])
-    world.active_controller = lambda: next(acting)
+    world.reports.active_controller = lambda: next(acting)
     run(tmp_path, step, world=world)
 
     assert [event.detail["last_seen"] for event in world.seen("condition_met")] == ["controller 101, 100 before"]

@@ -25,11 +25,11 @@ def cluster(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> FakeWorld:
     asked.settings, asked.deaf = {}, False
 
     def reassign(_connection: object, to: Mapping[TopicPartition, list[int]]) -> None:
-        world.order = [1, 2, 3] if asked.deaf else to[T0]
+        world.reports.order = [1, 2, 3] if asked.deaf else to[T0]
 
     def elect(_connection: object, _partitions: object) -> None:
-        if world.order and world.leads != world.order[0]:
-            world.leads, world.epoch = world.order[0], world.epoch + 1
+        if world.reports.order and world.reports.leads != world.reports.order[0]:
+            world.reports.leads, world.reports.epoch = world.reports.order[0], world.reports.epoch + 1
 
     def alter(_connection: object, resource: str, name: str, config: dict[str, str | None]) -> None:
         if not asked.deaf:
@@ -41,7 +41,7 @@ def cluster(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> FakeWorld:
 
     def delete(_connection: object, _partition: TopicPartition, before: int) -> int:
         start = 400 if before == -1 else before
-        world.starts |= {} if asked.deaf else dict.fromkeys(world.running(), start)
+        world.reports.starts |= {} if asked.deaf else dict.fromkeys(world.servers.running(), start)
         return start
 
     for name, played in (
@@ -93,7 +93,7 @@ def test_leadership_goes_to_and_fro_and_comes_back(cluster: FakeWorld) -> None:
 
     assert injected == {"effect_verified": True, "led": [3, 1, 3], "epochs": [1, 4]}
     assert healed == {"recovery_verified": True, "leader": 1, "replicas": [1, 2, 3]}
-    assert (cluster.leads, cluster.order) == (1, [1, 2, 3])
+    assert (cluster.reports.leads, cluster.reports.order) == (1, [1, 2, 3])
 
 
 def test_leadership_that_does_not_move_took_no_effect(cluster: Any) -> None:
@@ -117,7 +117,7 @@ def test_deleted_records_move_every_log_start(cluster: FakeWorld, before: object
 
 def test_a_deletion_that_a_follower_does_not_follow_took_no_effect(cluster: Any) -> None:
     """If one replica keeps a lower log start offset, the deletion took no effect."""
-    cluster.deaf, cluster.starts = True, {1: 70, 2: 70, 3: 69}
+    cluster.deaf, cluster.reports.starts = True, {1: 70, 2: 70, 3: 69}
     injected, _ = run(cluster, {"delete_records": {"partition": "orders-0", "before": 70}})
 
     assert injected["effect_verified"] is False
@@ -126,7 +126,7 @@ def test_a_deletion_that_a_follower_does_not_follow_took_no_effect(cluster: Any)
 def test_a_topic_setting_is_changed_and_taken_back(cluster: Any) -> None:
     """``configure`` sets a topic's settings and restores them: the topic's own value returns, others are deleted."""
     told = {"orders": {"replicas": ["A", "B", "C"], "config": {"min.insync.replicas": 2}}}
-    cluster.scenario = scenario([{"hold": 1}], topics=told)
+    cluster.replan(scenario=scenario([{"hold": 1}], topics=told))
     cluster.settings = {("topic", "orders", "min.insync.replicas"): "2"}
     change = {"min.insync.replicas": 1, "flush.ms": 5}
     injected, healed = run(cluster, {"configure": {"topic": "orders", "set": change}})
@@ -227,14 +227,14 @@ def test_leadership_that_does_not_come_back_at_once_is_waited_for(
 
 def test_a_setting_that_could_not_be_taken_back_is_tried_again(cluster: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """A setting that could not be restored is retried at the end of its phase."""
-    ask, failures = cluster.ask, [HarnessError("No broker answers that could be asked for this")]
+    ask, failures = cluster.reports.ask, [HarnessError("No broker answers that could be asked for this")]
 
     def unreachable(what: Any) -> Any:
         if cluster.seen("heal") and failures:
             raise failures.pop()
         return ask(what)
 
-    monkeypatch.setattr(cluster, "ask", unreachable)
+    monkeypatch.setattr(cluster.reports, "ask", unreachable)
     told = {"configure": {"topic": "orders", "set": {"min.insync.replicas": 2}}}
     with pytest.raises(HarnessError, match="No broker answers"):
         run(cluster, told, {"heal": "all"})

@@ -13,7 +13,7 @@ from tests.clusters.fakes import T0
 
 def fault(world: Any, records: int | None = 2000) -> LagFault:
     """Return a lag of broker 3."""
-    return LagFault(world, world.brokers[3], T0, records, "lag" if records else "slow")
+    return LagFault(world, world.servers.brokers[3], T0, records, "lag" if records else "slow")
 
 
 def seen(lag: int, *, in_isr: bool = True, held: bool = True) -> Observation:

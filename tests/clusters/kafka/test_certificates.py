@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from clusters.kafka.certificates import issue
-from clusters.kafka.security import Access
+from clusters.kafka.access import Access
+from clusters.kafka.security import Secrets
 
 NODES = {"broker-1": "127.9.0.11", "producer": "127.9.0.14"}
 
@@ -19,8 +19,14 @@ NODES = {"broker-1": "127.9.0.11", "producer": "127.9.0.14"}
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
     """A run's certificates."""
-    issue(tmp_path, NODES)
-    return tmp_path
+    return secrets(tmp_path)
+
+
+def secrets(path: Path) -> Path:
+    """Create a run's certificates and client settings; return their folder."""
+    made = Secrets(path / "security", tls="mutual")
+    made.create(NODES)
+    return made.folder
 
 
 def server(folder: Path) -> ssl.SSLContext:
@@ -54,32 +60,34 @@ def meet(broker: ssl.SSLContext, client: Access, address: str) -> bytes:
 
 def test_nodes_of_a_run_believe_each_other(folder: Path) -> None:
     """A client and a broker with certificates of the same run complete the handshake."""
-    assert meet(server(folder), Access("producer", str(folder), tls="mutual"), NODES["broker-1"]) == b"hello"
+    assert meet(server(folder), Access(folder / "producer.properties"), NODES["broker-1"]) == b"hello"
 
 
 def test_another_address_is_not_believed(folder: Path) -> None:
     """A broker's certificate is rejected at an address other than the broker's."""
     with pytest.raises(ssl.SSLCertVerificationError, match="IP address mismatch"):
-        meet(server(folder), Access("producer", str(folder), tls="mutual"), "127.9.0.12")
+        meet(server(folder), Access(folder / "producer.properties"), "127.9.0.12")
 
 
 def test_another_run_is_not_believed(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
     """A broker's certificate is rejected by a client of another run, which has its own certificate authority."""
-    other = tmp_path_factory.mktemp("other")
-    issue(other, NODES)
+    other = secrets(tmp_path_factory.mktemp("other"))
 
     with pytest.raises(ssl.SSLCertVerificationError, match=r"unable to get local issuer|self-signed|signature failure"):
-        meet(server(folder), Access("producer", str(other), tls="mutual"), NODES["broker-1"])
+        meet(server(folder), Access(other / "producer.properties"), NODES["broker-1"])
 
 
 def test_who_shows_no_certificate_is_turned_away(folder: Path) -> None:
     """A broker that requires client certificates rejects a client of one-way TLS."""
+    settings = folder / "stranger.properties"
+    settings.write_text("security.protocol=SSL\nssl.truststore.location=authority.pem\n")
+
     with pytest.raises(OSError, match=r"(?i)certificate required|reset|eof"):
-        meet(server(folder), Access("producer", str(folder), tls="one_way"), NODES["broker-1"])
+        meet(server(folder), Access(settings), NODES["broker-1"])
 
 
 def test_keys_are_their_owners_alone(folder: Path) -> None:
     """Only the owner can read a node's key; the authority's key is not kept."""
-    assert sorted(file.name for file in folder.iterdir()) == ["authority.pem", "broker-1.pem", "producer.pem"]
+    assert sorted(file.name for file in folder.glob("*.pem")) == ["authority.pem", "broker-1.pem", "producer.pem"]
     assert {stat.S_IMODE((folder / f"{node}.pem").stat().st_mode) for node in NODES} == {0o600}
     assert "PRIVATE" not in (folder / "authority.pem").read_text()

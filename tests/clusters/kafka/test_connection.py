@@ -12,14 +12,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from kafka.protocol.metadata import MetadataRequest
 
 from clusters.kafka import connection as module
-from clusters.kafka.certificates import issue
+from clusters.kafka.access import Access
 from clusters.kafka.connection import Connection
 from clusters.kafka.producing import produce
-from clusters.kafka.security import Access
-from clusters.kafka.views import PartitionView, metadata
+from clusters.kafka.properties import render
+from clusters.kafka.security import Secrets
+from clusters.kafka.views import MetadataReader, PartitionView, metadata, metadata_request
 
 
 @pytest.mark.parametrize(
@@ -38,14 +38,20 @@ def test_errors_carry_the_protocols_names(code: int, name: str | None) -> None:
     assert module.error_name(code) == name
 
 
-HEADER_FREE_METADATA_V7 = bytes.fromhex(
+BEFORE_TOPICS = bytes.fromhex(
+    "00"  # tags of the header
     "00000000"  # throttle
-    "00000001 00000002 0001 62 00002384 ffff"  # one broker: 2 at b:9092, no rack
-    "ffff 00000002"  # cluster id, controller
-    "00000001 0000 0001 74 00"  # topic t
-    "00000001 0000 00000000 00000002 00000005"  # partition 0: leader 2, epoch 5
-    "00000002 00000002 00000001 00000001 00000002 00000001 00000001"  # replicas 2 1, ISR 2, offline 1
+    "02 00000002 02 62 00002384 00 00"  # one broker: 2 at b:9092, no rack
+    "02 43 00000002"  # cluster id C, controller
 )
+TOPIC = bytes.fromhex(
+    "0000 02 74 00000000 0000 0000 0000 000000000007 00"  # topic t and its id
+    "02 0000 00000000 00000002 00000005"  # partition 0: leader 2, epoch 5
+    "03 00000002 00000001 02 00000002 02 00000001 00"  # replicas 2 1, ISR 2, offline 1
+    "80000000 00"  # rights
+)
+AFTER_TOPICS = bytes.fromhex("80000000 00")
+METADATA_V10 = BEFORE_TOPICS + b"\x02" + TOPIC + AFTER_TOPICS
 
 
 @pytest.fixture
@@ -75,13 +81,29 @@ def serve(server: socket.socket, reply: bytes | None) -> threading.Thread:
 
 def test_metadata_is_read_from_the_socket(listener: socket.socket) -> None:
     """A metadata response yields brokers, controller, leader, epoch, replicas in order, ISR and offline replicas."""
-    thread = serve(listener, HEADER_FREE_METADATA_V7)
+    thread = serve(listener, METADATA_V10)
     with Connection(*listener.getsockname(), timeout_s=5) as connection:
         view = metadata(connection, ["t"])
     thread.join()
 
     assert (view.brokers, view.controller_id) == ({2: ("b", 9092)}, 2)
     assert [PartitionView("t", 0, 2, 5, [2, 1], [2], [1])] == view.partitions
+    assert view.topic_ids == {"t": "00000000-0000-0000-0000-000000000007"}
+
+
+def test_an_unchanged_answer_is_decoded_once(listener: socket.socket) -> None:
+    """The partitions of responses that differ in the controller are one list; those of another response are read."""
+    controller = METADATA_V10.replace(bytes.fromhex("43 00000002"), bytes.fromhex("43 00000009"))
+    other = METADATA_V10.replace(bytes.fromhex("00000002 00000005"), bytes.fromhex("00000001 00000006"))
+    converse(listener, [METADATA_V10, METADATA_V10, controller, other])
+    with Connection(*listener.getsockname(), timeout_s=5) as connection:
+        reader = MetadataReader(connection, ["t"])
+        first, second, third, fourth = (reader.read() for _ in range(4))
+
+    assert first.partitions is second.partitions is third.partitions
+    assert second.sent_ns >= first.received_ns
+    assert [view.controller_id for view in (first, second, third, fourth)] == [2, 2, 9, 2]
+    assert [(part.leader, part.leader_epoch) for part in fourth.partitions] == [(1, 6)]
 
 
 def test_silence_is_a_timeout(listener: socket.socket) -> None:
@@ -109,7 +131,7 @@ def test_a_connection_opens_again_after_it_broke(listener: socket.socket) -> Non
         with pytest.raises(ConnectionResetError):
             metadata(connection, ["t"])
         thread.join()
-        thread = serve(listener, HEADER_FREE_METADATA_V7)
+        thread = serve(listener, METADATA_V10)
 
         assert metadata(connection, ["t"]).controller_id == 2
     thread.join()
@@ -125,7 +147,7 @@ def hang_up_after(server: socket.socket, answers: list[int]) -> tuple[list[threa
             with peer:
                 for _ in range(count):
                     size = int.from_bytes(peer.recv(4, socket.MSG_WAITALL), "big")
-                    frame = peer.recv(size, socket.MSG_WAITALL)[4:8] + HEADER_FREE_METADATA_V7
+                    frame = peer.recv(size, socket.MSG_WAITALL)[4:8] + METADATA_V10
                     peer.sendall(len(frame).to_bytes(4, "big") + frame)
             event.set()
 
@@ -164,13 +186,13 @@ def test_an_interrupt_leaves_no_answer_to_the_next_request(
 ) -> None:
     """After an interrupted request, the next one opens a new connection, so it cannot read the old response."""
     with Connection(*listener.getsockname(), timeout_s=5) as connection:
-        thread = serve(listener, HEADER_FREE_METADATA_V7)
+        thread = serve(listener, METADATA_V10)
         with monkeypatch.context() as patch:
             patch.setattr(module.Incoming, "receive", lambda _, sock: (sock.recv(1000), interrupt()))
             with pytest.raises(KeyboardInterrupt):
                 metadata(connection, ["t"])
         thread.join()
-        thread = serve(listener, HEADER_FREE_METADATA_V7)
+        thread = serve(listener, METADATA_V10)
 
         assert metadata(connection, ["t"]).controller_id == 2
     thread.join()
@@ -210,16 +232,17 @@ def converse(server: socket.socket, replies: list[bytes], tls: ssl.SSLContext | 
 @pytest.fixture
 def tls(tmp_path: Path) -> tuple[ssl.SSLContext, Access]:
     """A broker's TLS context, and a client's access to it."""
-    issue(tmp_path, {"broker-1": "127.0.0.1"})
+    secrets = Secrets(tmp_path / "security", tls="one_way")
+    secrets.create({"broker-1": "127.0.0.1"})
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.load_cert_chain(tmp_path / "broker-1.pem")
-    return context, Access("probe", str(tmp_path), tls="one_way")
+    context.load_cert_chain(secrets.folder / "broker-1.pem")
+    return context, Access(secrets.client_file("broker-1"))
 
 
 def test_metadata_is_read_over_tls(listener: socket.socket, tls: tuple[ssl.SSLContext, Access]) -> None:
     """Metadata are read over TLS."""
     context, access = tls
-    converse(listener, [HEADER_FREE_METADATA_V7], context)
+    converse(listener, [METADATA_V10], context)
     with Connection(*listener.getsockname(), timeout_s=5, access=access) as connection:
         assert metadata(connection, ["t"]).controller_id == 2
 
@@ -229,10 +252,9 @@ def test_an_answer_of_many_tls_records_is_read_as_it_arrives(
 ) -> None:
     """A response that spans many TLS records of 16 KiB is read whole."""
     context, access = tls
-    head, topic = HEADER_FREE_METADATA_V7[:27], HEADER_FREE_METADATA_V7[31:]
-    converse(listener, [head + (2000).to_bytes(4, "big") + 2000 * topic], context)
+    converse(listener, [BEFORE_TOPICS + b"\xd1\x0f" + 2000 * TOPIC + AFTER_TOPICS], context)
     with Connection(*listener.getsockname(), timeout_s=5, access=access) as connection:
-        answer = connection.send(MetadataRequest[7](topics=None, allow_auto_topic_creation=False))
+        answer = connection.send(metadata_request(None))
 
     assert len(answer.topics) == 2000
 
@@ -265,7 +287,7 @@ def test_a_handshake_may_take_longer_than_an_answer(
 
     monkeypatch.setattr(Access, "encrypted", encrypted)
     for timeout_s in (0.25, 5.0):
-        converse(listener, [HEADER_FREE_METADATA_V7], context)
+        converse(listener, [METADATA_V10], context)
         with Connection(*listener.getsockname(), timeout_s=timeout_s, access=access) as connection:
             metadata(connection, ["t"])
 
@@ -280,19 +302,21 @@ TURNED_AWAY = bytes.fromhex("003a ffff 00000000 0000000000000000")
 @pytest.fixture
 def plain(tmp_path: Path) -> Access:
     """Access by user and password."""
-    access = Access("probe", str(tmp_path), sasl="PLAIN")
-    access.write_password("s3cret")
-    return access
+    jaas = 'PlainLoginModule required username="plimsoll" password="s3cret";'
+    settings = {"security.protocol": "SASL_PLAINTEXT", "sasl.mechanism": "PLAIN", "sasl.jaas.config": jaas}
+    file = tmp_path / "client.properties"
+    file.write_text(render(settings))
+    return Access(file)
 
 
 def test_a_connection_logs_in_before_its_first_request(listener: socket.socket, plain: Access) -> None:
     """A connection authenticates once, by SaslHandshake v1 and SaslAuthenticate v1, before its first request."""
-    requests = converse(listener, [MECHANISMS, LET_IN, HEADER_FREE_METADATA_V7, HEADER_FREE_METADATA_V7])
+    requests = converse(listener, [MECHANISMS, LET_IN, METADATA_V10, METADATA_V10])
     with Connection(*listener.getsockname(), timeout_s=5, access=plain) as connection:
         views = [metadata(connection, ["t"]) for _ in range(2)]
 
     assert [view.controller_id for view in views] == [2, 2]
-    assert [struct.unpack(">hh", request[:4]) for request in requests] == [(17, 1), (36, 1), (3, 7), (3, 7)]
+    assert [struct.unpack(">hh", request[:4]) for request in requests] == [(17, 1), (36, 1), (3, 10), (3, 10)]
     assert requests[1].endswith(b"\0plimsoll\0s3cret")
 
 
@@ -312,7 +336,7 @@ def test_who_is_turned_away_reaches_nobody(listener: socket.socket, plain: Acces
 @pytest.mark.parametrize(("throttle", "pause_ms"), [("00000000", 0), ("00000bb8", 3_000)])
 def test_a_throttled_client_knows_until_when(listener: socket.socket, throttle: str, pause_ms: int) -> None:
     """A response with a throttle time asks for a pause (KIP-219); 0 asks for none."""
-    thread = serve(listener, bytes.fromhex(throttle) + HEADER_FREE_METADATA_V7[4:])
+    thread = serve(listener, METADATA_V10[:1] + bytes.fromhex(throttle) + METADATA_V10[5:])
     began_ns = time.monotonic_ns()
     with Connection(*listener.getsockname(), timeout_s=5) as connection:
         metadata(connection, ["t"])

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 import yaml
 
-from clusters.kafka import metrics
 from clusters.kafka.metrics import RULES, counters, scrape
+from clusters.runtimes.ports import Endpoint
 
 SAID = """\
 # HELP gc_ms java.lang:name=G1 Young Generation,type=GarbageCollector,attribute=CollectionTime
@@ -63,11 +63,10 @@ class Agent(BaseHTTPRequestHandler):
 
 
 @pytest.fixture
-def agent(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
+def agent() -> Iterator[Any]:
     """An agent that listens on a free port."""
     server: Any = HTTPServer(("127.0.0.1", 0), Agent)
     server.status = 200
-    monkeypatch.setitem(metrics.PORTS, "METRICS", server.server_port)
     threading.Thread(target=server.serve_forever, daemon=True).start()
     yield server
     server.shutdown()
@@ -76,11 +75,11 @@ def agent(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
 
 def test_an_agent_is_asked_at_the_brokers_address(agent: Any) -> None:
     """Metrics are read at the broker's address; an error response or no response yields no counters."""
-    assert scrape("127.0.0.1")["gc_ms"] == 42
+    assert scrape(Endpoint("127.0.0.1", agent.server_port))["gc_ms"] == 42
 
     agent.status = 500
-    assert scrape("127.0.0.1") == {}
-    assert scrape("127.0.0.2") == {}
+    assert scrape(Endpoint("127.0.0.1", agent.server_port)) == {}
+    assert scrape(Endpoint("127.0.0.2", agent.server_port)) == {}
 
 
 def test_the_rules_export_what_is_read() -> None:

@@ -24,7 +24,7 @@ class FakeReplica:
     versions: list[int] = field(default_factory=list)
     before_second: Any = None  # called between two pipelined requests
 
-    def exchange(self, requests: list[Any]) -> list[Any]:
+    def exchange(self, requests: list[Any], _decode: Any = None) -> list[Any]:
         answers = []
         for number, request in enumerate(requests):
             if number == 1 and self.before_second:

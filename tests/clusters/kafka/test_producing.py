@@ -6,6 +6,8 @@ from collections.abc import Iterator
 from types import SimpleNamespace
 from typing import Any
 
+from kafka.record import MemoryRecords
+
 from clusters.kafka.producing import produce, record_batch
 
 
@@ -15,6 +17,17 @@ def test_record_batch_in_bytes() -> None:
         "0000000000000000" "00000039" "00000000" "02" "ebf1884b" "0000" "00000000"
         "00000000000003e8" "00000000000003e8" "ffffffffffffffff" "ffff" "ffffffff" "00000001" "0e0000000102" "6100"
     )  # fmt: skip
+
+
+def test_a_tombstone_has_a_key_and_no_value() -> None:
+    """A key is written as bytes, and a missing value is not an empty one."""
+    read = [
+        (record.key, record.value)
+        for batch in MemoryRecords(record_batch([None, b""], 1000, b"orders"))
+        for record in batch
+    ]
+
+    assert read == [(b"orders", None), (b"orders", b"")]
 
 
 def test_broken_connection_ends_a_write() -> None:

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from clusters.kafka.properties import parse_properties, read_properties
+from clusters.kafka.properties import parse_properties, read_properties, render, resolved
 from history.errors import BadInput
 
 
@@ -33,7 +33,7 @@ def test_references_to_secrets_are_resolved(tmp_path: Path, monkeypatch: pytest.
     monkeypatch.setenv("TOPIC", "orders")
     client = tmp_path / "client.properties"
     client.write_text("a=${file:secrets.properties:password}\nb=${directory:folder:user}!\nc=${env::TOPIC}\nd=${x}\n")
-    assert read_properties(client) == {"a": "s3", "b": "ann!", "c": "orders", "d": "${x}"}
+    assert resolved(read_properties(client), client) == {"a": "s3", "b": "ann!", "c": "orders", "d": "${x}"}
 
 
 @pytest.mark.parametrize(
@@ -49,4 +49,28 @@ def test_an_unresolvable_reference_is_rejected(tmp_path: Path, line: str, says: 
     client = tmp_path / "client.properties"
     client.write_text(line)
     with pytest.raises(BadInput, match=says):
-        read_properties(client)
+        resolved(read_properties(client), client)
+
+
+def test_a_configuration_file_has_a_line_per_setting() -> None:
+    """A configuration file has one setting per line, sorted by name."""
+    assert render({"b": "2", "a": "x=y"}) == "a=x=y\nb=2\n"
+
+
+def test_letters_beyond_ascii_are_escaped() -> None:
+    """Characters beyond ASCII are escaped, since Java reads properties files as ISO 8859-1."""
+    assert render({"log.dirs": "/für Übungen/𝄞/data"}) == "log.dirs=/f\\u00fcr \\u00dcbungen/\\ud834\\udd1e/data\n"
+
+
+def test_a_value_ends_with_its_line() -> None:
+    """Backslashes, line ends and leading blanks in values are escaped; blanks within values are not."""
+    jaas = 'a required\n  user_a="\\d";'
+    assert render({"sasl.jaas.config": jaas}) == 'sasl.jaas.config=a required\\n  user_a="\\\\d";\n'
+    assert render({"a": " b c"}) == "a=\\ b c\n"
+    assert render({"a b": "c"}) == "a\\ b=c\n"
+
+
+@pytest.mark.parametrize("text", [" b c", 'a\n  user="\\d"', "/für Übungen/𝄞", "${directory:/run:password}", "#=:!"])
+def test_a_rendered_setting_is_read_back(text: str) -> None:
+    """Names and values come back unchanged."""
+    assert parse_properties(render({"name": text, "a b": "c"})) == {"name": text, "a b": "c"}

@@ -1,4 +1,4 @@
-"""TLS and SASL settings of brokers and client libraries."""
+"""Secrets of made clusters: brokers' settings, and what clients read from their client.properties."""
 
 from __future__ import annotations
 
@@ -8,17 +8,23 @@ from pathlib import Path
 import pytest
 from confluent_kafka import Producer
 
-from clusters.kafka.certificates import issue
-from clusters.kafka.security import USER, Access
+from clusters.kafka.access import Access
+from clusters.kafka.security import USER, Secrets
 
 LISTENERS = ("CLIENT", "PROBE")
 
 
+def created(folder: Path, tls: str | None, sasl: str | None) -> Secrets:
+    """Return the secrets of a run with a broker and a producer."""
+    folder.mkdir(exist_ok=True)
+    made = Secrets(folder / "security", tls, sasl)
+    made.create({"broker-1": "127.0.0.1", "p1": "127.0.0.2"})
+    return made
+
+
 def access(folder: Path, tls: str | None, sasl: str | None) -> Access:
-    """Return a broker's access with the password ``s3cret``."""
-    found = Access("broker-1", str(folder), tls, sasl)
-    found.write_password("s3cret")
-    return found
+    """Return the producer's access to such a run."""
+    return Access(created(folder, tls, sasl).client_file("p1"))
 
 
 @pytest.mark.parametrize(
@@ -34,7 +40,7 @@ def test_every_listener_of_a_broker_is_secured_alike(
     tmp_path: Path, tls: str | None, sasl: str | None, protocol: str, client_auth: str | None
 ) -> None:
     """All listeners of a broker have the same security, except those listed as plaintext."""
-    settings = access(tmp_path, tls, sasl).broker_settings(LISTENERS, plaintext=["CONTROLLER"])
+    settings = Secrets(tmp_path, tls, sasl).broker_settings("broker-1", LISTENERS, plaintext=["CONTROLLER"])
 
     protocols = f"CLIENT:{protocol},PROBE:{protocol},CONTROLLER:PLAINTEXT"
     assert settings["listener.security.protocol.map"] == protocols
@@ -45,53 +51,65 @@ def test_every_listener_of_a_broker_is_secured_alike(
 @pytest.mark.parametrize(("sasl", "users"), [("PLAIN", True), ("SCRAM-SHA-512", False)])
 def test_brokers_read_secrets_from_their_files(tmp_path: Path, sasl: str, users: bool) -> None:
     """Broker settings refer to secret files and contain no secret; they list users for PLAIN, not for SCRAM."""
-    found = access(tmp_path, "mutual", sasl)
-    settings = found.broker_settings(LISTENERS, plaintext=())
+    made = created(tmp_path, "mutual", sasl)
+    settings = made.broker_settings("broker-1", LISTENERS, plaintext=())
     jaas = settings[f"listener.name.client.{sasl.lower()}.sasl.jaas.config"]
 
-    assert f'password="${{directory:{tmp_path}:password}}"' in jaas
-    assert settings["ssl.keystore.key"] == f"${{directory:{tmp_path}:broker-1.pem}}"
+    assert f'password="${{directory:{made.folder}:password}}"' in jaas
+    assert settings["ssl.keystore.key"] == f"${{directory:{made.folder}:broker-1.pem}}"
     assert (f"user_{USER}=" in jaas) is users
-    assert "s3cret" not in str(settings)
-    assert "s3cret" not in repr(found)
+    assert made.password() not in str(settings)
+    assert made.password() not in repr(made)
 
 
 def test_java_clients_read_secrets_from_their_files(tmp_path: Path) -> None:
     """Settings of Java clients refer to secret files and contain no secret."""
-    settings = access(tmp_path, "mutual", "SCRAM-SHA-512").java()
+    found = access(tmp_path, "mutual", "SCRAM-SHA-512")
+    folder, settings = found.path.parent, found.java()
 
     assert (settings["security.protocol"], settings["sasl.mechanism"]) == ("SASL_SSL", "SCRAM-SHA-512")
-    assert f'password="${{directory:{tmp_path}:password}}";' in settings["sasl.jaas.config"]
-    assert settings["ssl.keystore.key"] == f"${{directory:{tmp_path}:broker-1.pem}}"
+    assert f'password="${{directory:{folder}:password}}";' in settings["sasl.jaas.config"]
+    assert settings["ssl.keystore.key"] == f"${{directory:{folder}:p1.pem}}"
     assert settings["config.providers"] == "directory"
-    assert "s3cret" not in str(settings)
-    assert Access("broker-1", str(tmp_path), tls="one_way").java().keys().isdisjoint({"sasl.mechanism"})
+    assert (folder / "password").read_text() not in str(settings)
 
 
-def test_the_password_is_its_owners_alone(tmp_path: Path) -> None:
-    """Only the owner can read the password file."""
-    found = access(tmp_path, None, "PLAIN")
+@pytest.mark.parametrize(("tls", "missing"), [("one_way", {"ssl.keystore.key", "sasl.mechanism"}), (None, {"ssl."})])
+def test_a_client_has_what_its_protocol_needs(tmp_path: Path, tls: str | None, missing: set[str]) -> None:
+    """Without mutual TLS a client shows no certificate; without SASL it has no login."""
+    settings = access(tmp_path, tls, None if tls else "PLAIN").java()
 
-    assert found.password() == "s3cret"
-    assert stat.S_IMODE((tmp_path / "password").stat().st_mode) == 0o600
+    assert [name for name in settings if name.startswith(tuple(missing))] == []
+
+
+def test_secrets_are_their_owners_alone(tmp_path: Path) -> None:
+    """Only the owner can read the folder, the password, keys and client settings."""
+    folder = created(tmp_path, "mutual", "PLAIN").folder
+    modes = {file.name: stat.S_IMODE(file.stat().st_mode) for file in folder.iterdir()}
+
+    assert stat.S_IMODE(folder.stat().st_mode) == 0o700
+    assert {name for name, mode in modes.items() if mode != 0o600} == {"authority.pem"}
+    assert {"password", "p1.pem", "p1.properties"} <= modes.keys()
 
 
 @pytest.mark.parametrize("tls", [None, "one_way", "mutual"])
 @pytest.mark.parametrize("sasl", [None, "PLAIN", "SCRAM-SHA-512"])
 def test_librdkafka_takes_its_settings(tmp_path: Path, tls: str | None, sasl: str | None) -> None:
     """librdkafka accepts its settings, including certificate and key, at construction."""
-    issue(tmp_path, {"broker-1": "127.0.0.1"})
-    settings = access(tmp_path, tls, sasl).librdkafka()
+    found = access(tmp_path, tls, sasl)
+    settings = found.librdkafka()
 
     assert Producer(settings) is not None
+    assert ("ssl.ca.location" in settings) is (tls is not None)
     assert ("ssl.key.location" in settings) is (tls == "mutual")
-    assert settings.get("sasl.password") == ("s3cret" if sasl else None)
+    assert "PRIVATE KEY" not in str(settings)
+    assert settings.get("sasl.password") == ((found.path.parent / "password").read_text() if sasl else None)
 
 
 def test_kafka_python_is_told_by_its_own_names(tmp_path: Path) -> None:
     """kafka-python gets its settings under its own names; its TLS context trusts only the run's authority."""
-    issue(tmp_path, {"broker-1": "127.0.0.1"})
-    settings = access(tmp_path, "one_way", "SCRAM-SHA-512").kafka_python()
+    found = access(tmp_path, "one_way", "SCRAM-SHA-512")
+    settings = found.kafka_python()
 
     (authority,) = settings.pop("ssl_context").get_ca_certs()
     assert authority["subject"] == ((("commonName", "authority"),),)
@@ -99,13 +117,14 @@ def test_kafka_python_is_told_by_its_own_names(tmp_path: Path) -> None:
         "security_protocol": "SASL_SSL",
         "sasl_mechanism": "SCRAM-SHA-512",
         "sasl_plain_username": USER,
-        "sasl_plain_password": "s3cret",
+        "sasl_plain_password": (found.path.parent / "password").read_text(),
     }
 
 
 def test_a_conversation_begins_by_the_mechanisms_rules(tmp_path: Path) -> None:
     """PLAIN starts with user and password (RFC 4616), SCRAM with user and nonce (RFC 5802)."""
-    plain, scram = (access(tmp_path, None, sasl).conversation() for sasl in ("PLAIN", "SCRAM-SHA-512"))
+    plain, scram = (access(tmp_path / sasl, None, sasl) for sasl in ("PLAIN", "SCRAM-SHA-512"))
+    password = (plain.path.parent / "password").read_text()
 
-    assert plain.auth_bytes().split(b"\0")[1:] == [USER.encode(), b"s3cret"]
-    assert scram.auth_bytes().startswith(f"n,,n={USER},r=".encode())
+    assert plain.conversation().auth_bytes().split(b"\0")[1:] == [USER.encode(), password.encode()]
+    assert scram.conversation().auth_bytes().startswith(f"n,,n={USER},r=".encode())

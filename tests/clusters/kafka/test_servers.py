@@ -21,7 +21,6 @@ from clusters.kafka.servers import (
     jvm_flags,
     metadata_node_config,
     metadata_nodes_of,
-    render,
 )
 from clusters.runtimes.nodes import Node
 from clusters.scenario.scenario import Cluster
@@ -224,24 +223,6 @@ def test_brokers_carry_the_agent_that_is_there() -> None:
     assert f"-javaagent:/jmx/agent.jar=127.1.1.11:9095:{RULES}" in jvm_flags(broker)
     assert broker.readable == (Path("/jars"), Path("/java"), Path("/jmx/agent.jar"), RULES)
     assert not [flag for flag in jvm_flags(controller) if "agent" in flag]
-
-
-def test_a_configuration_file_has_a_line_per_setting() -> None:
-    """A configuration file has one setting per line, sorted by name."""
-    assert render({"b": "2", "a": "x=y"}) == "a=x=y\nb=2\n"
-
-
-def test_letters_beyond_ascii_are_escaped() -> None:
-    """Characters beyond ASCII are escaped, since Java reads properties files as ISO 8859-1."""
-    assert render({"log.dirs": "/für Übungen/𝄞/data"}) == "log.dirs=/f\\u00fcr \\u00dcbungen/\\ud834\\udd1e/data\n"
-
-
-def test_a_value_ends_with_its_line() -> None:
-    """Backslashes, line ends and leading blanks in values are escaped; blanks within values are not."""
-    jaas = 'a required\n  user_a="\\d";'
-    assert render({"sasl.jaas.config": jaas}) == 'sasl.jaas.config=a required\\n  user_a="\\\\d";\n'
-    assert render({"a": " b c"}) == "a=\\ b c\n"
-    assert render({"a b": "c"}) == "a\\ b=c\n"
 
 
 def cluster_with(**fields: Any) -> Cluster:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import uuid
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from clusters.kafka.views import PartitionView, QuorumView, describe_quorum
+from clusters.kafka.views import PartitionView, QuorumView, describe_quorum, id_of, topic_ids
+from history.errors import Refused
 
 
 @pytest.mark.parametrize(("offline", "told"), [([], ""), ([1], " offline [1]")])
@@ -39,3 +41,26 @@ def test_only_the_quorums_leader_tells_of_it(answer: Any, view: QuorumView | Non
     connection: Any = SimpleNamespace(send=lambda _: answer)
 
     assert describe_quorum(connection) == view
+
+
+def ids_reply(*topics: tuple[str, int, str | None]) -> Any:
+    """Return a connection whose Metadata has name, error and id of each topic."""
+    answers = [
+        SimpleNamespace(name=name, error_code=error, topic_id=text and uuid.UUID(text)) for name, error, text in topics
+    ]
+    return SimpleNamespace(send=lambda _: SimpleNamespace(topics=answers))
+
+
+def test_topic_ids_are_printed_as_kafka_prints_them() -> None:
+    """Unknown topics are left out; a topic of a cluster without ids has none."""
+    made = "0a350581-5a4c-4287-84ae-495b5d064b80"
+    connection = ids_reply(("a", 0, made), ("missing", 3, None), ("old", 0, None))
+
+    assert topic_ids(connection, ["a", "missing", "old"]) == {"a": "CjUFgVpMQoeErklbXQZLgA", "old": None}
+    assert id_of("CjUFgVpMQoeErklbXQZLgA") == uuid.UUID(made)
+
+
+def test_a_topic_that_may_not_be_described_is_not_taken_for_a_missing_one() -> None:
+    """The name may be in use."""
+    with pytest.raises(Refused, match="Could not describe topic a: TOPIC_AUTHORIZATION_FAILED"):
+        topic_ids(ids_reply(("a", 29, None)), ["a"])

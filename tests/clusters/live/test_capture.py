@@ -11,7 +11,8 @@ import pytest
 
 from clusters.kafka.probe import ReplicaSample
 from clusters.live import capture
-from clusters.live.capture import capture_offsets, read_checkpoints
+from clusters.live.capture import capture_offsets
+from clusters.live.files import LocalFiles
 from clusters.runtimes.nodes import Node
 from history.events import EventLog, read_events
 from history.folder import RunFolder
@@ -24,22 +25,17 @@ T0 = TopicPartition("orders", 0)
 def world(tmp_path: Path) -> Any:
     """Two brokers with one partition; connections are the brokers' numbers."""
     folder = RunFolder(tmp_path)
+    brokers = {n: Node(f"broker-{n}", "broker", "x", tmp_path / f"b{n}", node_id=n) for n in (1, 2)}
     made = SimpleNamespace(
         folder=folder,
         events=EventLog(folder.events),
         partitions=[T0],
-        brokers={n: Node(f"broker-{n}", "broker", "x", tmp_path / f"b{n}", "java", ()) for n in (1, 2)},
+        servers=SimpleNamespace(brokers=brokers, files=LocalFiles()),
+        reports=SimpleNamespace(connection=lambda number: number),
         partitions_of=lambda _: made.partitions,
-        connection=lambda number: number,
-        incarnation=lambda number: number + 1,
+        incarnation=lambda node: node.node_id + 1,
     )
     return made
-
-
-def checkpoint(file: Path, *entries: str) -> None:
-    """Write a checkpoint file as Kafka does: version, count, entries."""
-    file.parent.mkdir(parents=True, exist_ok=True)
-    file.write_text("\n".join(["0", str(len(entries)), *entries]) + "\n")
 
 
 def test_a_silent_broker_is_asked_once(world: Any, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -69,7 +65,9 @@ def test_a_capture_has_a_row_per_replica(world: Any, monkeypatch: pytest.MonkeyP
         return [ReplicaSample(*each, 5, 6, leader_epoch=3, high_watermark=10, log_end_offset=12) for each in partitions]
 
     monkeypatch.setattr(capture, "probe_all", probe_all)
-    checkpoint(world.brokers[2].folder / "data" / "replication-offset-checkpoint", "orders 1 7", "orders 0 9")
+    data = world.servers.brokers[2].folder / "data"
+    data.mkdir(parents=True)
+    (data / "replication-offset-checkpoint").write_text("0\n2\norders 1 7\norders 0 9\n")
     capture_offsets(world, "Leader dies")
 
     (file,) = world.folder.table("offsets").iterdir()
@@ -98,39 +96,16 @@ def test_no_capture_overwrites_another(world: Any, monkeypatch: pytest.MonkeyPat
     assert labels == ["before", "one: kill active", "one: kill active", "after"]
 
 
-def test_a_checkpoint_file_is_read_once_for_all_its_replicas(world: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each checkpoint file is read once per broker, not once per replica."""
-    read = []
-
-    def read_offsets(file: Path) -> dict[TopicPartition, int]:
-        read.append(file)
-        return {T0: 5}
-
+@pytest.mark.parametrize("count", [1, 100])
+def test_a_capture_without_files_has_no_checkpoints(world: Any, monkeypatch: pytest.MonkeyPatch, count: int) -> None:
+    """Where servers' files cannot be read, the checkpoint columns are null; the event lists the first replicas."""
     monkeypatch.setattr(capture, "probe_all", lambda _, partitions: [ReplicaSample(*each, 5, 6) for each in partitions])
-    monkeypatch.setattr(capture.checkpoints, "read_offsets", read_offsets)
-    world.partitions = [TopicPartition("orders", number) for number in range(100)]
+    world.partitions = [TopicPartition("orders", number) for number in range(count)]
+    world.servers.files = None
     capture_offsets(world, "after")
 
-    assert len(read) == 2 * 3  # two brokers with three files each
+    (file,) = world.folder.table("offsets").iterdir()
+    table = pq.read_table(file)
+    assert {table[name].null_count for name in table.schema.names if name.startswith("checkpoint_")} == {2 * count}
     (event,) = read_events(world.folder.events)
-    assert (len(event.detail["replicas"]), event.detail["count"]) == (capture.MOST_TOLD, 200)
-
-
-def test_checkpoints_are_read_by_topic_and_partition(tmp_path: Path) -> None:
-    """Checkpoint values are those of the partition; of the epochs, the last one counts."""
-    checkpoint(tmp_path / "replication-offset-checkpoint", "orders 10 1", "orders 0 42", "sales 0 2")
-    checkpoint(tmp_path / "recovery-point-offset-checkpoint", "orders 0 40")
-    checkpoint(tmp_path / "orders-0" / "leader-epoch-checkpoint", "0 0", "3 17")
-
-    assert read_checkpoints(tmp_path, T0) == {
-        "checkpoint_high_watermark": 42,
-        "checkpoint_log_start_offset": None,
-        "checkpoint_recovery_point": 40,
-        "checkpoint_leader_epoch": 3,
-        "checkpoint_epoch_start_offset": 17,
-    }
-
-
-def test_no_files_are_no_values(tmp_path: Path) -> None:
-    """Without checkpoint files all values are None."""
-    assert set(read_checkpoints(tmp_path, T0).values()) == {None}
+    assert (len(event.detail["replicas"]), event.detail["count"]) == (min(2 * count, capture.MOST_TOLD), 2 * count)

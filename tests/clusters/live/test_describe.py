@@ -22,9 +22,11 @@ AT_MS = 1_700_000_000_000
 def world(*, answers: bool = True) -> Any:
     """Return a world in which broker 1 answers and leads, or no broker answers."""
     view = SimpleNamespace(partitions=[VIEW, PartitionView("other", 0, 1, 0, [1], [1], [])])
-    brokers = {1: SimpleNamespace(address="127.0.0.1")}
     return SimpleNamespace(
-        brokers=brokers, view_of=lambda _: view if answers else None, connect=lambda _, listener: nullcontext(listener)
+        servers=SimpleNamespace(brokers={1: "broker-1"}),
+        reports=SimpleNamespace(
+            view_of=lambda _: view if answers else None, connect=lambda _, listener: nullcontext(listener)
+        ),
     )
 
 

@@ -44,8 +44,8 @@ def test_without_resource_limits_nothing_is_limited(tmp_path: Path) -> None:
     """Without resource limits, nothing is limited or recorded."""
     played, calls = world(tmp_path, None)
     limit_cluster(played)
-    limit_brokers(played, list(played.brokers.values()))
-    limit_clients(played, played.metadata_nodes)
+    limit_brokers(played, list(played.servers.brokers.values()))
+    limit_clients(played, played.servers.metadata_nodes)
     end_cpu_limits(played)
 
     assert calls == []
@@ -55,7 +55,7 @@ def test_without_resource_limits_nothing_is_limited(tmp_path: Path) -> None:
 def test_a_broker_that_came_back_gets_its_cpu_time_anew(tmp_path: Path) -> None:
     """A restarted broker gets its CPU limit again; its network limit belongs to its address and stays."""
     played, calls = world(tmp_path, ALLOWANCE)
-    limit_brokers(played, [played.brokers[2]])
+    limit_brokers(played, [played.servers.brokers[2]])
 
     assert calls == [("broker-2", 0.3, "0")]
 

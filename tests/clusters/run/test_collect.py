@@ -12,6 +12,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from clusters.live.files import LocalFiles
+from clusters.live.servers import PREFIX
 from clusters.run import collect
 from clusters.run.collect import collect_servers, with_incarnations
 from clusters.runtimes.nodes import Node
@@ -93,28 +95,26 @@ class Runtime:
     def pause(self, name: str) -> None:
         self.done.append(f"pause {name}")
 
-    def resume(self, name: str) -> None:
-        raise AssertionError(f"{name} goes on")
-
     def kill(self, name: str, signal: str) -> None:
         self.done.append(f"{signal} {name}")
-
-    def exit_status(self, _name: str) -> None:
-        return None
 
 
 def world_of(path: Path, nodes: list[Node], runtime: Any) -> Any:
     """Return the world of a run with these servers, each in its first incarnation."""
     folder = RunFolder(path)
     folder.work.mkdir(exist_ok=True)
+    (folder.work / PREFIX).touch()
     events = EventLog(folder.events)
     return SimpleNamespace(
-        servers=nodes,
-        has_addresses=True,
+        servers=SimpleNamespace(nodes=nodes, exit_status=lambda _: None, files=LocalFiles()),
+        plan=SimpleNamespace(attached=None),
         runtime=runtime,
         folder=folder,
         events=events,
-        incarnation_of=lambda _: 1,
+        incarnation=lambda _: 1,
+        state=lambda node: runtime.state(node.name),
+        pause=lambda node: runtime.pause(node.name),
+        kill=lambda node, signal: runtime.kill(node.name, signal),
     )
 
 
@@ -227,10 +227,20 @@ def test_a_cluster_that_got_no_addresses_has_no_servers_to_collect(tmp_path: Any
     """Without reserved addresses no server was started, so none is collected."""
     node = Node("broker-1", "broker", "x", tmp_path / "work" / "broker-1", "java", ())
     world = world_of(tmp_path, [node], Runtime({"broker-1": "running"}))
-    world.has_addresses = False
+    (world.folder.work / PREFIX).unlink()
     collect_servers(world)
     assert world.runtime.done == []
 
-    world.has_addresses = True
+    (world.folder.work / PREFIX).touch()
     collect_servers(world)
     assert world.runtime.done == ["pause broker-1", "SIGKILL broker-1"]
+
+
+def test_servers_without_files_are_left_alone(tmp_path: Any) -> None:
+    """Servers whose files cannot be read are neither paused nor killed."""
+    node = Node("broker-1", "broker", "x", tmp_path / "work" / "broker-1")
+    world = world_of(tmp_path, [node], Runtime({"broker-1": "running"}))
+    world.servers.files = None
+    collect_servers(world)
+
+    assert world.runtime.done == []

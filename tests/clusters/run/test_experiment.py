@@ -11,13 +11,17 @@ from typing import Any
 import pytest
 
 from clusters.clients import nodes as client_nodes
-from clusters.live.world import Plan, World
+from clusters.live.plan import Plan
+from clusters.live.reports import Reports
+from clusters.live.servers import MadeServers
+from clusters.live.world import World
 from clusters.run import experiment
 from clusters.run.experiment import run_phase
+from clusters.runtimes.nodes import Node
 from history.errors import BadInput, EvidenceError, HarnessError, WaitTimeout
 from history.events import read_events
 from history.partition import TopicPartition
-from tests.clusters.fakes import FakeWorld, scenario
+from tests.clusters.fakes import FakeWorld, plan_of, scenario
 from tests.clusters.run.small import SCENARIO, left_under_runs, prepared
 
 
@@ -35,10 +39,12 @@ def test_a_topic_is_there_once_every_broker_has_its_replicas(answers: Any, missi
     world: Any = SimpleNamespace(
         partitions=partitions,
         replicas=lambda partition: list(answers),
-        samples=lambda number, wanted: {
-            TopicPartition("orders", at): SimpleNamespace(log_end_offset=end) for at, end in answers[number].items()
-        },
+        servers=None,
     )
+    world.reports = Reports(world.servers, plan_of(scenario([{"hold": 1}])), None)
+    world.reports.samples = lambda number, wanted: {
+        TopicPartition("orders", at): SimpleNamespace(log_end_offset=end) for at, end in answers[number].items()
+    }
 
     assert experiment._without_replica(world) == missing
 
@@ -72,19 +78,22 @@ def test_secrets_are_made_for_the_run_and_stand_in_no_setting(told: str, tmp_pat
     run = prepared(told, tmp_path, runtime="process", changes=changes)
     (run / "work" / "prefix").write_text("127.1.2")
     opened = World(run)
-    experiment._secure(opened)
+    made = MadeServers(opened.folder, opened.plan, opened.runtime)
+    experiment._secure(opened, made)
     folder = run / "work" / "security"
     keys = [key for file in folder.glob("*.pem") for key in file.read_text().splitlines() if "-----" not in key]
-    settings = str(experiment._server_configs(opened))
+    settings = str(experiment._server_configs(opened, made))
 
     clients = {"producer", "consumer", "prober", "drain", "copier"}
     names = {"broker-1", "broker-2", *clients, "plimsoll-world", "authority"}
     assert {file.stem for file in folder.glob("*.pem")} == names
+    assert {file.stem for file in folder.glob("*.properties")} == names - {"authority"}
     assert "sasl.jaas.config" in settings
     assert [secret for secret in [(folder / "password").read_text(), *keys] if secret in settings] == []
 
     plain = prepared(told, tmp_path, runtime="process")
-    experiment._secure(World(plain))
+    opened = World(plain)
+    experiment._secure(opened, MadeServers(opened.folder, opened.plan, opened.runtime))
     assert not (plain / "work" / "security").exists()
 
 
@@ -107,9 +116,9 @@ def test_a_phase_that_breaks_is_captured_all_the_same(world: Any) -> None:
     assert found[0].phase == "phase 2"
 
 
-def test_a_phase_is_not_begun_without_its_clients(world: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_phase_is_not_begun_without_its_clients(world: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """A phase does not begin if a client has died."""
-    monkeypatch.setattr("clusters.faults.phase.died", lambda _: [SimpleNamespace(name="prober")])
+    monkeypatch.setattr("clusters.faults.phase.died", lambda _: [Node("prober", "prober", "", tmp_path)])
     with pytest.raises(HarnessError, match="A client died: prober is absent"):
         run_phase(world.folder.path, 0, "phase 1")
 
@@ -149,7 +158,7 @@ def test_clients_are_not_started_twice(world: Any, call: Any, there: str, said: 
 
     with pytest.raises(HarnessError, match=f"{said}; start a new run"):
         call(world.folder.path)
-    assert (world.started, world.folder.events.exists()) == ([], False)
+    assert (world.runtime.started, world.folder.events.exists()) == ([], False)
 
 
 @pytest.mark.parametrize(
@@ -197,7 +206,7 @@ def test_a_producer_that_a_failure_left_running_has_time_for_its_answers(
     world: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A running producer is stopped first and has the delivery time-out for its answers; others have 15 s."""
-    world.scenario = scenario([{"hold": "1ms"}], load={"topic": "orders", "delivery_timeout": "20s"})
+    world.replan(scenario=scenario([{"hold": "1ms"}], load={"topic": "orders", "delivery_timeout": "20s"}))
     running = {"prober", "consumer", "producer"}
     world.runtime.state = lambda name: "running" if name in running else "exited"
     world.runtime.kill = lambda name, _: running.remove(name)
@@ -228,7 +237,7 @@ def test_a_share_group_comes_to_rest_before_its_members_end(
     experiment.stop_clients(world.folder.path)
     assert asked == []
 
-    world.scenario = scenario([{"hold": "1ms"}], load=SHARED)
+    world.replan(scenario=scenario([{"hold": "1ms"}], load=SHARED))
     experiment.stop_clients(world.folder.path)
     assert asked == [(55.0, "no delivery to a member of the share group for 10 s")]
     assert [event.step for event in world.seen("step" if still else "wait_timed_out")] == ["settle"]
@@ -236,7 +245,7 @@ def test_a_share_group_comes_to_rest_before_its_members_end(
 
 def test_a_group_is_at_rest_once_nothing_was_given_for_long_enough(world: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """A share group is at rest after enough time without a delivery; a late record restarts the wait."""
-    world.scenario = scenario([{"hold": "1ms"}], load=SHARED)
+    world.replan(scenario=scenario([{"hold": "1ms"}], load=SHARED))
     given = iter([5, 5, 6, 6, 6])
     now = iter([0.0, *(t for each in (1.0, 8.0, 9.0, 18.5, 19.5) for t in (each, each))])
     times = [0.0]
@@ -259,10 +268,10 @@ def test_a_group_is_at_rest_once_nothing_was_given_for_long_enough(world: Any, m
 def test_a_share_group_is_set_up_before_its_members(world: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """A share group is configured to read from the beginning before its members start; a consumer group is not."""
     told: list[tuple[str, str, dict[str, str]]] = []
-    world.connect = lambda *_: nullcontext()
+    world.reports.connect = lambda *_: nullcontext()
     monkeypatch.setattr(experiment, "alter_config", lambda _, *what: told.append(what))
     for load in ({"topic": "orders", "group": {"members": 1}}, SHARED):
-        world.scenario = scenario([{"hold": "1ms"}], load=load)
+        world.replan(scenario=scenario([{"hold": "1ms"}], load=load))
         experiment._set_up_group(world)
 
     settings = {"share.auto.offset.reset": "earliest", "share.isolation.level": "read_uncommitted"}

@@ -266,8 +266,8 @@ def test_of_a_run_that_cannot_be_looked_into_the_folder_stays(
 @pytest.mark.parametrize(
     ("plan", "asked"),
     [
-        ('{"runtime": "docker"}', ["process", "docker"]),
-        ('{"runtime": "process"}', ["process"]),
+        ('{"cluster": {"runtime": "docker"}}', ["process", "docker"]),
+        ('{"cluster": {"runtime": "process"}}', ["process"]),
         ("{", ["process"]),
         (None, ["process"]),
     ],

@@ -43,7 +43,7 @@ def test_what_an_upgrade_goes_to_is_fetched_beforehand(tmp_path: Path) -> None:
     kraft = World(prepared(rolling(tmp_path), tmp_path, kafka="3.8.1")).plan
     zookeeper = World(prepared(rolling(tmp_path, ", mode: zookeeper"), tmp_path, kafka="3.8.1")).plan
 
-    assert {name: (build.version, build.jars) for name, build in kraft.builds.items()} == {
+    assert {name: (build.version, build.jars) for name, build in kraft.made.builds.items()} == {
         "3.9.1": ("3.9.1", Path("/jars/3.9.1"))
     }
     assert (kraft.scenario.cluster.metadata_version, zookeeper.scenario.cluster.metadata_version) == (None, "3.8")
@@ -79,7 +79,7 @@ def test_a_prepared_run_is_a_folder_with_its_plan(told: str, tmp_path: Path) -> 
 
     assert sorted(path.name for path in (run / "work").iterdir()) == ["lease", "plan.json"]
     assert (plan.kafka_version, plan.mode, plan.runtime, plan.seed) == ("3.9.1", "kraft", "process", 7)
-    assert plan.jars == Path("/jars/3.9.1")
+    assert plan.made.jars == Path("/jars/3.9.1")
     assert plan.scenario.load
     assert plan.scenario.load.rate == 50.0
 
@@ -161,7 +161,7 @@ def test_a_fault_that_the_runtime_cannot_do_is_refused(told: str, tmp_path: Path
     """A fault that the runtime cannot inject is rejected with the missing part and the runtime that has it."""
     cut = {"disconnect": {"node": "A", "from": "clients"}}
 
-    with pytest.raises(BadInput, match="Scenario small needs network, which the process runtime cannot do; use --ru"):
+    with pytest.raises(BadInput, match="small needs disconnect, which the process runtime cannot do; use"):
         prepared(told, tmp_path, runtime="process", changes={"phases": [{"off": [cut]}]})
     assert left_under_runs(tmp_path) == []
 
@@ -311,7 +311,7 @@ def test_an_address_in_use_is_refused(told: str, tmp_path: Path) -> None:
         prepared(told, tmp_path, subnet="127.91.17")
     assert left_under_runs(tmp_path) == []
 
-    assert World(prepared(told, tmp_path, subnet="127.91.17")).plan.subnet == "127.91.17"
+    assert World(prepared(told, tmp_path, subnet="127.91.17")).plan.made.subnet == "127.91.17"
 
 
 class FixedDatetime:

@@ -10,7 +10,6 @@ from typing import Any
 
 import pytest
 
-from clusters.live.world import Plan
 from clusters.run import experiment, leftovers, recorder
 from clusters.run.recorder import perform, record, salvage
 from clusters.run.stages import COLLECT, STOP_CLIENTS, TEAR_DOWN, Stage, stages
@@ -18,7 +17,7 @@ from clusters.scenario.scenario import load_scenario
 from history.errors import HarnessError
 from history.events import EventLog, read_events
 from history.folder import RunFolder
-from history.java import Java
+from tests.clusters.fakes import plan_of, write_plan
 from tests.clusters.noted import note_calls
 
 PHASE = Stage("phase_2_lags", "phase 2/2 lags", 1.0, call="run_phase", arguments=(1, "lags"), phase="lags")
@@ -29,11 +28,8 @@ AFTER_THE_SEAL: dict[str, list[str]] = {"stop_clients": [], "collect": [], "tear
 def run(tmp_path: Path) -> Path:
     """A prepared run of a scenario with one phase, without jars or Docker."""
     run = tmp_path / "a-run"
-    (run / "work").mkdir(parents=True)
+    write_plan(run, plan_of(load_scenario("steady")))
     (run / "work" / "lease").write_text('{"expires_s": 0}')
-    told: dict[str, Any] = {"kafka_version": "3.9.1", "jars": Path("/jars"), "mode": "kraft", "runtime": "process"}
-    told["java"] = Java(home=Path("/java"), version="25.0.4+1", vendor="Debian", released="2026-07-21")
-    (run / "work" / "plan.json").write_text(Plan(scenario=load_scenario("steady"), seed=1, **told).model_dump_json())
     return run
 
 

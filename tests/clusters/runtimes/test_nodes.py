@@ -1,11 +1,10 @@
-"""Nodes and their ports."""
+"""Nodes and their folders."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
 from clusters.runtimes.nodes import Node
-from clusters.runtimes.ports import PORTS
 
 
 def test_the_log_lies_in_the_nodes_own_folder() -> None:
@@ -25,8 +24,3 @@ def test_a_replica_is_found_in_whichever_log_directory_has_it(tmp_path: Path) ->
     assert node.metadata_dir == tmp_path / "metadata"
     alone = Node("broker-1", "broker", "127.1.1.11", tmp_path, "java", ())
     assert [*alone.log_dirs, alone.metadata_dir] == [tmp_path / "data"] * 2
-
-
-def test_no_two_ports_are_the_same() -> None:
-    """A fault that filters by port must hit one listener only."""
-    assert len(set(PORTS.values())) == len(PORTS)

@@ -171,7 +171,7 @@ def test_processes_of_all_runs_are_found(runtime: ProcessRuntime) -> None:
 def test_there_is_nothing_between_local_processes(runtime: ProcessRuntime) -> None:
     """The process runtime has neither network, resource limits nor disks; using one of them is an error."""
     assert (runtime.network, runtime.resource_limits, runtime.disks) == (None, None, None)
-    with pytest.raises(HarnessError, match="This runtime has no network between its nodes; use --runtime=docker"):
+    with pytest.raises(HarnessError, match="This cluster has no network between its nodes"):
         available(runtime.network, "network between its nodes")
     assert available(3, "three") == 3
 

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from clusters.runtimes import capabilities, choose_runtime, open_runtime
 from clusters.runtimes.addresses import candidate_prefixes
 from clusters.runtimes.docker import daemon
+from clusters.runtimes.runtime import CAPABILITIES
 from clusters.scenario.steps.catalog import STEPS
 from history.errors import BadInput
 
@@ -57,9 +58,9 @@ def test_a_runtime_is_opened_by_its_name(name: str) -> None:
 
 def test_capabilities_are_the_parts_that_are_there() -> None:
     """A runtime's capabilities have the names that scenario steps use for their needs."""
-    assert capabilities("docker") == {"network", "resource_limits", "disks"}
-    assert capabilities("process") == frozenset()
-    assert capabilities("docker") == frozenset().union(*(step.needs for step in STEPS.values()))
+    assert capabilities("docker") == CAPABILITIES
+    assert capabilities("docker") - capabilities("process") == {"network", "disconnect", "resource_limits", "disks"}
+    assert frozenset({"controllers"}).union(*(step.needs for step in STEPS.values())) == CAPABILITIES
 
 
 @given(st.text("abc-123", min_size=1), st.sampled_from([(127, 200), (172, 12)]))

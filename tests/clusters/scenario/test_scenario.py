@@ -163,7 +163,7 @@ def test_faults_and_needs_follow_from_the_steps() -> None:
     scenario = Scenario.model_validate(told)
 
     assert scenario.faults == ["pause", "disconnect"]
-    assert scenario.needs == {"network"}
+    assert scenario.needs == {"disconnect", "pause"}
     assert Scenario.model_validate(plain()).needs == frozenset()
 
 

@@ -19,7 +19,7 @@ from clusters.scenario.scenario import (
     parse_scenario,
 )
 from clusters.scenario.steps.catalog import STEPS
-from clusters.scenario.values import Model, PerSecond, Seconds
+from clusters.scenario.values import LongSeconds, Model, PerSecond, Seconds
 from tests.clusters.scenario.plain import COPIED, ORDERS, one_phase, plain, refusal
 
 
@@ -27,6 +27,7 @@ class Measured(BaseModel):
     """A model with a duration and a rate."""
 
     duration: Seconds = 1
+    long: LongSeconds = 1
     rate: PerSecond = 1
 
 
@@ -40,6 +41,13 @@ def test_a_duration_is_its_number_of_units(count: int, unit: tuple[str, int], sp
 def test_a_duration_may_have_decimals(whole: int, thousandths: int) -> None:
     """A duration may have decimals: 1.25s is 1250 ms."""
     assert round(Measured(duration=f"{whole}.{thousandths:03}s").duration * 1000) == whole * 1000 + thousandths
+
+
+def test_only_long_durations_have_hours() -> None:
+    """Steps last seconds or minutes."""
+    assert Measured(long="1.5h").long == 5400
+    with pytest.raises(ValidationError, match="'1h' is not a duration such as 500ms, 5s or 2m"):
+        Measured(duration="1h")
 
 
 @given(st.integers(1, 10**9))

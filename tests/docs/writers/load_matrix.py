@@ -50,6 +50,6 @@ def _line(variant: matrix.Variant, claim: Claim, rows: Sequence[Row]) -> str:
     agrees = sum(row["recount_agrees"] for row in own)
     sums = [f"{sum(row[name] for row in own):,}" for name in ("acked", "lost", "duplicate_copies")]
     return (
-        f"| {variant.value} | {claim.kafka} | {verdicts}{named} | {agrees} of {len(own)} | {' | '.join(sums)} "
+        f"| {variant.value} | {claim.kafka} | {verdicts}{named} | {agrees}/{len(own)} | {' | '.join(sums)} "
         f"| {max(row['date'] for row in own)} |"
     )

@@ -17,7 +17,7 @@ def test_undecided_things_are_evidence_that_is_missing():
     assert decided.sends_decided(row)[1] is None
     assert "fate of 1 acknowledged record is unknown" in decided.sends_decided({**row, "invisible_ack": 0})[1]
     assert "replica" in decided.sends_decided({**row, "invisible_ack": 0})[1]
-    assert "replica" not in decided.sends_decided({**row, "invisible_ack": 0}, foreign=True)[1]
+    assert "replica" not in decided.sends_decided({**row, "invisible_ack": 0}, logs=False)[1]
     assert decided.control_seen("lost_write", {"truncated_ack": 4})[1] is None
     assert decided.offsets_hold(manifest(), {"bad_ack_offset": 2})[1] is None  # the logs show it
     imported = manifest().model_copy(update={"origin": "ledger"})

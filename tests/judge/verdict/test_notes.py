@@ -31,6 +31,32 @@ def test_a_wait_that_ran_out_is_told():
     assert notes.timed_out_waits([at_the_end])[0].startswith("At quiesce the wait for isr full")
 
 
+def test_a_topic_that_was_made_anew_is_noted():
+    """A watch judged only the first topic of the name."""
+    assert notes.topics_made_anew([of("topic_made_anew", topic="orders"), of("note", topic="others")]) == [
+        "The topic orders was deleted and made anew during the watch: only the first one was judged."
+    ]
+
+
+def test_a_broker_that_did_not_answer_is_noted():
+    """Its periods are added up; other events do not count."""
+    silences = [of("broker_silent", broker_id=2, seconds=seconds) for seconds in (3.2, 12.1)]
+
+    assert notes.silent_brokers([*silences, of("broker_silent", broker_id=1, seconds=15.0), of("note")]) == [
+        "Broker 1 did not answer for 15 s: its replicas were not judged then.",
+        "Broker 2 did not answer for 15 s in 2 periods: its replicas were not judged then.",
+    ]
+
+
+def test_a_broker_that_came_back_by_itself_is_noted():
+    """Only after a fault that no step ends."""
+    ended = [of("injected", returns_by_itself=True), of("injected"), of("healed")]
+
+    assert notes.returns(ended) == [
+        "In 'p' broker-1 came back by itself after the pause: later steps may have been performed after its return."
+    ]
+
+
 def test_a_clock_that_was_set_is_told():
     """A change of the host's clock is reported with size, direction and phase."""
     ran = [of("phase_started", t_ns=0), of("phase_ended", t_ns=3 * S)]

@@ -5,10 +5,12 @@ from pathlib import Path
 
 import pytest
 
+from evidence.profiles import attached
 from evidence.sources import Gaps
 from expectations.checkpoint import Result
 from expectations.suites import EVIDENCE, Outcome, outcome
 from history.anomalies import SEVERITY
+from history.manifest import ATTACHED
 from history.partition import TopicPartition
 from judge.checks import cases, invariants
 from judge.checks.account import FATES
@@ -21,7 +23,7 @@ DELIVERED = {"acked": 50, "lost": 0, "unseen": 0, "truncated_ack": 0, "unknown_o
 HELD = "Every guarantee held: all 50 acknowledged records are accounted for."
 
 
-def judged(verdict, *, invariants=(), missing=(), excused=(), allowed=None, delivered=None, **forbidden):
+def judged(verdict, *, invariants=(), missing=(), excused=(), allowed=None, delivered=None, about=None, **forbidden):
     """Return verdict.json of some findings; ``excused`` are (anomaly, why, count)."""
     counted = dict.fromkeys(SEVERITY, 0) | forbidden
     for name, _, count in excused:
@@ -38,8 +40,21 @@ def judged(verdict, *, invariants=(), missing=(), excused=(), allowed=None, deli
             allowed=allowed or {},
             notes=["a wait ran out"],
             excused=excused,
+            **(about or {}),
         )
     )
+
+
+def test_a_pass_names_limited_evidence_and_counts_what_it_left_out():
+    """On a cluster of others, a pass says from what it is; with all evidence it need not."""
+    about = {"profile": attached(ATTACHED), "not_judged": ["I19", "I20"]}
+    found = judged("pass", about=about)
+    assert found["sentence"] == (
+        "Pass, from clients and the offsets of every replica: every judged guarantee held, and all 50 acknowledged "
+        "records are accounted for. 2 checks were not made."
+    )
+    assert found["not_judged"] == ["I19", "I20"]
+    assert judged("fail", about=about, lost_write=1)["sentence"].startswith("A guarantee was violated: 1 x lost_write")
 
 
 def broken(name, severity):

@@ -12,7 +12,7 @@ from clusters.runtimes.docker.daemon import Daemon
 from clusters.runtimes.docker.limits import DockerLimits
 from clusters.runtimes.docker.network import DockerNetwork
 from clusters.runtimes.nodes import Node
-from clusters.runtimes.runtime import LimitCounters
+from clusters.runtimes.runtime import Flow, LimitCounters
 
 
 class Namespaces:
@@ -160,7 +160,7 @@ def test_rules_are_taken_away_whole(said: str, dropped: int | None) -> None:
     """A rule is inserted into and removed from both hooks; if the kernel still lists it, the result is None."""
     network, scripts = played(said)
     node = Node("a", "broker", "172.30.7.1", Path("/w"), "java", ())
-    network.drop_packets(node, "cut-1", ["-p tcp --dport 9092"])
+    network.drop_packets(node, "cut-1", [Flow(None, None, 9092, "destination")])
     assert network.stop_dropping(node, "cut-1") == dropped
 
     assert scripts[0][1] == (
@@ -168,3 +168,24 @@ def test_rules_are_taken_away_whole(said: str, dropped: int | None) -> None:
         " && iptables -w -I INPUT -j cut-1 && iptables -w -I OUTPUT -j cut-1"
     )
     assert scripts[1][1].startswith("iptables -w -D INPUT -j cut-1; iptables -w -D OUTPUT -j cut-1; ")
+
+
+@pytest.mark.parametrize(
+    ("flow", "match"),
+    [
+        (Flow("1.1.1.1", "1.1.1.2", 9091, "destination"), "-s 1.1.1.1 -d 1.1.1.2 -p tcp --dport 9091"),
+        (Flow("1.1.1.1", None, 9092, "source"), "-s 1.1.1.1 -p tcp --sport 9092"),
+        (Flow(None, "1.1.1.2", 9092, "destination"), "-d 1.1.1.2 -p tcp --dport 9092"),
+        (Flow(None, None, 9091, "source", response_ends=True), "-p tcp --sport 9091 --tcp-flags PSH PSH"),
+        (
+            Flow(None, None, 9091, "source", share=0.05),
+            "-p tcp --sport 9091 -m statistic --mode random --probability 0.050000",
+        ),
+    ],
+)
+def test_a_flow_becomes_a_match_of_iptables(flow: Flow, match: str) -> None:
+    """Absent addresses match any; a share is a probability."""
+    network, scripts = played()
+    network.drop_packets(Node("a", "broker", "172.30.7.1", Path("/w"), "java", ()), "cut-1", [flow])
+
+    assert f"-A cut-1 {match} -j DROP" in scripts[0][1]

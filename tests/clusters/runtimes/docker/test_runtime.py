@@ -18,6 +18,7 @@ from clusters.runtimes.docker.daemon import Daemon
 from clusters.runtimes.docker.namespaces import Namespaces
 from clusters.runtimes.docker.runtime import DockerRuntime
 from clusters.runtimes.nodes import Node
+from clusters.runtimes.runtime import Flow
 from history.errors import BadInput, HarnessError
 
 NODE = Node("broker-1", "broker", "172.30.7.11", Path("/w"), "java", (), node_id=1, disk_bytes=10**6)
@@ -175,7 +176,9 @@ CALLS: dict[str, Callable[[DockerRuntime], object]] = {
     "limit the CPU time of broker-1 to 0.5": lambda opened: opened.resource_limits.limit_cpu("broker-1", 0.5, None),
     "time a write to the disk of broker-1": lambda opened: opened.resource_limits.time_write(NODE, 1000),
     "limit what broker-1 sends": lambda opened: opened.resource_limits.limit_egress(NODE, 1e6),
-    "drop packets of broker-1": lambda opened: opened.network.drop_packets(NODE, "cut-1", ["-p tcp"]),
+    "drop packets of broker-1": lambda opened: opened.network.drop_packets(
+        NODE, "cut-1", [Flow(None, None, 9092, "source")]
+    ),
     "make a disk of 1000000 bytes for broker-1": lambda opened: opened.disks.run_script(NODE, "df"),
 }
 

@@ -1,5 +1,7 @@
 """Every step declares its traits, and its error messages help."""
 
+from typing import Any
+
 import pytest
 import yaml
 from pydantic import TypeAdapter
@@ -26,6 +28,43 @@ def test_what_a_step_ends_is_a_fault() -> None:
 
     assert sorted(ends) == ["disconnect", "kill", "limit_bandwidth", "pause", "stop"]
     assert all(STEPS[key].fault for key in ends)
+
+
+def test_every_step_on_servers_names_what_it_needs() -> None:
+    """A step needs a capability, unless a client or Kafka itself performs it."""
+    by_clients = {"hold", "set_rate", "wait", "require", "heal", "describe", "write", "read", "kill_copier"}
+    by_kafka = {
+        "elect",
+        "transfer_leadership",
+        "reassign",
+        "churn_leadership",
+        "delete_records",
+        "configure",
+    }
+
+    assert {key for key, step in STEPS.items() if not step.needs} == by_clients | by_kafka
+
+
+@pytest.mark.parametrize(
+    ("step", "required"),
+    [
+        ({"kill": "A"}, {"kill", "start"}),
+        ({"kill": "member 1"}, set()),
+        ({"pause": "members"}, set()),
+        ({"pause": "active controller"}, {"pause", "controllers"}),
+        ({"restart": "A"}, {"stop", "start"}),
+        ({"restart": {"node": "A", "with": {"num.io.threads": 2}}}, {"stop", "start", "settings"}),
+        ({"restart": "members"}, set()),
+        ({"bounce": {"node": "A", "times": 2}}, {"stop", "start"}),
+        ({"bounce": {"node": "A", "times": 2, "by": "kill"}}, {"kill", "start"}),
+        ({"disconnect": {"node": "A", "from": "B"}}, {"disconnect"}),
+        ({"disconnect": {"node": "A", "from": "controller"}}, {"disconnect", "controllers"}),
+        ({"wait": {"for": {"isr_full": "orders"}}}, set()),
+    ],
+)
+def test_what_is_required_depends_on_the_targets(step: dict[str, Any], required: set[str]) -> None:
+    """A step on members of the group requires nothing of servers; one on controllers requires nodes of their own."""
+    assert TypeAdapter(AnyStep).validate_python(step).required == required
 
 
 @pytest.mark.parametrize("key", ["kill", "stop", "pause", "fill_disk", "read_only_disk"])

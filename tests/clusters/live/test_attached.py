@@ -1,0 +1,77 @@
+"""The brokers of a cluster that somebody else runs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from clusters.attached.cluster_file import ClusterFile
+from clusters.live.attached import EFFECT_S, RETURN_S, AttachedServers
+from clusters.live.plan import AttachedBroker, AttachedCluster
+from clusters.runtimes.nodes import Node
+from history.events import EventLog, read_events
+from history.folder import RunFolder
+
+HOOK = {"run": ["true", "{broker}"], "limit": "3s"}
+
+
+@pytest.fixture
+def silent() -> set[str]:
+    """The brokers that do not answer."""
+    return set()
+
+
+@pytest.fixture
+def servers(tmp_path: Path, silent: set[str], monkeypatch: pytest.MonkeyPatch) -> AttachedServers:
+    """Three brokers with hooks that do nothing."""
+    file = ClusterFile.model_validate({"bootstrap": ["b1:9092"], "hooks": {"kill": HOOK, "start": HOOK}})
+    brokers = {number: AttachedBroker(host=f"b{number}", port=9092, rack=None, settings={}) for number in (1, 2, 3)}
+    cluster = AttachedCluster(
+        cluster_id="abc", mode="kraft", id_prefix="plimsoll-5a3e-", brokers=brokers, description=file
+    )
+
+    def answers(_: AttachedServers, node: Node) -> bool:
+        return node.name not in silent
+
+    monkeypatch.setattr(AttachedServers, "_answers", answers)
+    return AttachedServers(cluster, RunFolder(tmp_path), EventLog(tmp_path / "events.jsonl"), None, 60.0)
+
+
+def hooks(folder: Path) -> list[tuple[str, str]]:
+    """Return the hooks that were run."""
+    events = folder / "events.jsonl"
+    found = read_events(events) if events.exists() else ()
+    return [(event.detail["name"], event.target) for event in found if event.kind == "hook"]
+
+
+def test_an_effect_has_the_hooks_limit_and_a_return_more(servers: AttachedServers) -> None:
+    """A resume without a hook has the time of a return."""
+    assert servers.limit_s("kill") == 3 + EFFECT_S
+    assert servers.limit_s("start") == 3 + RETURN_S
+    assert servers.limit_s("resume") == RETURN_S
+
+
+def test_brokers_that_a_hook_has_hit_by_mistake_are_healed(
+    servers: AttachedServers, silent: set[str], tmp_path: Path
+) -> None:
+    """Not the one that it was run for, which the fault heals, nor one that answers."""
+    silent.update({"broker-1", "broker-3"})
+    assert [node.name for node in servers.heal_others("kill", [servers.brokers[1]])] == ["broker-1", "broker-3"]
+    assert hooks(tmp_path) == [("start", "broker-3")]
+    assert [node.name for node in servers.heal_others("pause", [])] == ["broker-1", "broker-3"]  # no hook resumes them
+    assert hooks(tmp_path) == [("start", "broker-3")]
+
+
+def test_silent_brokers_are_started_once(
+    servers: AttachedServers, silent: set[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One that was started a moment ago is not started again."""
+    monkeypatch.setattr("clusters.live.attached.EFFECT_S", 0.0)
+    silent.update({"broker-1", "broker-2"})
+    assert [node.name for node in servers.start_silent({"broker-1"})] == ["broker-2"]
+    assert hooks(tmp_path) == [("start", "broker-2")]
+    assert [node.name for node in servers.stay_silent(0)] == ["broker-1", "broker-2"]
+    silent.clear()
+    assert servers.stay_silent(0) == []
+    assert list(servers.start_silent(())) == []
