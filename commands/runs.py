@@ -46,13 +46,14 @@ def record_and_judge(scenario: str, **request: Any) -> Outcome:
     from clusters.live.plan import read_plan  # slow import
     from clusters.run import experiment
 
-    load_scenario(scenario)  # fail before anything is removed or recorded
+    planned = load_scenario(scenario)  # fail before anything is removed or recorded
     spark_connection(os.environ)  # fail before anything is recorded
     with warned():
         # leftovers take CPU time and addresses
         experiment.reap(docker_may_be_down=True)
     run = experiment.prepare(scenario, lease="process", **request)
-    planned = read_plan(RunFolder(run)).scenario
+    if request.get("cluster"):
+        planned = read_plan(RunFolder(run)).scenario  # with the cluster's brokers
     with ExitStack() as held:
         home = _hold(held, run)
         log, ended_before = home / "airflow.log", ended_for_memory()

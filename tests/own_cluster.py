@@ -23,6 +23,7 @@ from kafka.admin import (
     ResourcePattern,
     ResourceType,
 )
+from kafka.errors import TopicAlreadyExistsError
 
 from clusters.kafka.access import Access
 from clusters.kafka.connection import Connection
@@ -179,7 +180,12 @@ class OwnCluster:
         replicas = dict.fromkeys(range(partitions), on or list(self.ports))
         topic = NewTopic(name, -1, -1, replica_assignments=replicas, topic_configs=settings)
         with self.admin() as admin:
-            admin.create_topics([topic])
+            wait_until(
+                lambda: admin.create_topics([topic]) or True,
+                limit_s=START_LIMIT_S,
+                what=f"the creation of {name}",
+                ignoring=(TopicAlreadyExistsError,),  # ZooKeeper's deletion of one before may go on
+            )
 
     def topics(self) -> set[str]:
         """Return the names of all topics that are not Kafka's own."""
