@@ -21,9 +21,9 @@ BUDGETS_S = {
     "campaigns": 200,
     "clusters": 80,
     "commands": 40,
-    "docs": 160,  # two runs of a lesson on real brokers
+    "docs": 190,  # two runs of a lesson on real brokers
     "expectations": 30,
-    "integration": 1200,
+    "integration": 1700,
     "judge": 40,
     "model": 60,
     "mutations": 30,

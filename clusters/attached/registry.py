@@ -63,7 +63,11 @@ class Registry:
         if None in ids.values():
             raise BadInput(NO_IDS)
         if self.topic not in ids:
-            self._create()
+            try:
+                self._create()
+            except Refused as error:  # another run was faster, or this broker does not know it yet
+                if "TOPIC_ALREADY_EXISTS" not in str(error):
+                    raise
         wait_until(self._has_leader, limit_s=LIMIT_S, what=f"a leader of {self.topic}")
         if self._ids([self.topic]).get(self.topic) is None:
             raise BadInput(f"{NO_IDS} The empty topic {self.topic} stays.")

@@ -40,7 +40,7 @@ def call(name):
     return lambda run, *arguments: note(name, *arguments)
 
 
-def prepare(scenario, *, kafka, runtime="auto", rate, seed, runs, subnet=None, lease="time"):
+def prepare(scenario, *, kafka, runtime="auto", rate, seed, runs, subnet=None, cluster=None, lease="time"):
     """Make an empty run folder."""
     run = Path(runs) / setting("FAKE_RUN", f"run-of-{scenario}")
     (run / "work").mkdir(parents=True)
