@@ -5,9 +5,7 @@ from __future__ import annotations
 import secrets
 import shutil
 import socket
-import time
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import NamedTuple
 
@@ -19,7 +17,6 @@ from clusters.attached.fit import fitted, over_caps, own_names
 from clusters.attached.hooks import capabilities
 from clusters.attached.own_topics import remove
 from clusters.attached.registry import Owner, Registry
-from clusters.clients.nodes import probe_rates
 from clusters.kafka.admin import create_topic, describe_config
 from clusters.kafka.connection import Connection
 from clusters.kafka.views import authorized_operations, topic_ids
@@ -29,16 +26,13 @@ from clusters.live.plan import AttachedBroker, AttachedCluster
 from clusters.live.reports import REQUEST_LIMIT_S, WORLD
 from clusters.live.servers import PREFIX
 from clusters.live.world import World
-from clusters.run.manifest import add_features, boot_id, host_fingerprint, producers
+from clusters.run.manifest import add_features, boot_id, manifest_of, topics_of
 from clusters.runtimes.nodes import Node
-from clusters.scenario.durations import catch_up_s
 from clusters.scenario.scenario import Scenario
-from clusters.scenario.steps.catalog import traits_by_step
 from clusters.waiting import wait_until
 from history.errors import BadInput, HarnessError, Refused
 from history.events import Event, read_events
-from history.manifest import ATTACHED, Manifest, NodeInfo, TopicInfo, read_manifest
-from history.product import product
+from history.manifest import ATTACHED, Manifest, NodeInfo, read_manifest
 from history.words import some_of
 
 RIGHTS = ("Create", "Describe", "DescribeConfigs", "Read", "Write", "Delete")  # on own topics
@@ -182,43 +176,23 @@ def _grant(world: World, rights: Sequence[str]) -> str:
 
 
 def _manifest(world: World) -> Manifest:
-    cluster, scenario = world.plan.foreign, world.scenario
-    ids = scenario.cluster.broker_ids
-    return Manifest(
+    cluster = world.plan.foreign
+    return manifest_of(
+        world,
         origin="attached",
-        run_id=world.folder.run_id,
-        scenario_name=scenario.name,
-        scenario=scenario.model_dump(),
-        scenario_digest=scenario.digest,
-        control=scenario.control,
-        faults=scenario.faults,
-        traits=traits_by_step(),
-        kafka_version=cluster.kafka_version,
         kafka_jars_digest="",
-        mode=cluster.mode,
-        runtime="process",
-        seed=world.plan.seed,
-        started_at=datetime.now(UTC).isoformat(),
-        started_ns=time.monotonic_ns(),
-        boot_id=boot_id(),
-        probe_hz=probe_rates(scenario)[0],
-        patience_s=catch_up_s(scenario) or None,
         nodes=[
             NodeInfo(
-                name=f"broker-{number}",
+                name=node.name,
                 role="broker",
-                address=f"{broker.host}:{broker.port}",
+                address=str(node.endpoints["CLIENT"]),
                 node_id=number,
-                config=broker.settings,
+                config=cluster.brokers[number].settings,
             )
-            for number, broker in cluster.brokers.items()
+            for number, node in world.servers.brokers.items()
         ],
-        topics={name: TopicInfo(assignment=topic.assignment(ids)) for name, topic in scenario.topics.items()},
-        producers=producers(scenario, world.plan.clients),
+        topics=topics_of(world.scenario, {}),
         evidence=evidence_of(cluster.description),
-        host=host_fingerprint(),
-        plimsoll=product(),
-        labels=world.plan.labels,
     )
 
 

@@ -44,7 +44,7 @@ from clusters.run import attached
 from clusters.run.catch_up import catch_up
 from clusters.run.collect import collect_clients, collect_servers, write_tables
 from clusters.run.leftovers import hold_lease, reap, tear_down
-from clusters.run.manifest import add_features, add_incarnations, manifest_of
+from clusters.run.manifest import add_features, add_incarnations, made_manifest
 from clusters.run.prepare import check, prepare
 from clusters.runtimes.nodes import Node
 from clusters.scenario.durations import drain_limit_s, open_transaction_s, settle_s
@@ -111,7 +111,7 @@ def _start_cluster(world: World) -> None:
             for path in config[key].split(","):
                 Path(path).mkdir(parents=True, exist_ok=True)
         (folder / "server.properties").write_text(render(config))
-    manifest_of(world, configs).write(world.folder.manifest)
+    made_manifest(world, configs).write(world.folder.manifest)
     tools = Tools(world.runtime, made.release, world.scenario.cluster)
     if world.plan.mode == "kraft":
         identity = servers.cluster_id(world.folder.run_id)

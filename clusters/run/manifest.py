@@ -34,13 +34,35 @@ from history.payload import copier_id
 from history.product import product
 
 
-def manifest_of(world: World, configs: dict[str, dict[str, str]]) -> Manifest:
-    """Return a run's manifest; ``configs`` maps server nodes to settings."""
-    plan, scenario, made = world.plan, world.scenario, world.plan.made
-    topics = {
-        name: TopicInfo(assignment=topic.assignment(scenario.cluster.broker_ids), config=topic.config)
+def made_manifest(world: World, configs: dict[str, dict[str, str]]) -> Manifest:
+    """Return the manifest of a run on a made cluster; ``configs`` maps server nodes to settings."""
+    java, made = world.plan.java, world.plan.made
+    return manifest_of(
+        world,
+        nodes=[_node_info(node, configs[node.name]) for node in world.servers.nodes],
+        topics=topics_of(world.scenario, {name: topic.config for name, topic in world.scenario.topics.items()}),
+        kafka_jars_digest=jars_digest(made.jars.glob("*.jar")),
+        kafka_origin=made.origin,
+        java=JavaInfo(version=java.version, vendor=java.vendor, released=java.released),
+    )
+
+
+def topics_of(scenario: Scenario, configs: Mapping[str, dict[str, str]]) -> dict[str, TopicInfo]:
+    """Return a scenario's topics with their assignments and settings."""
+    ids = scenario.cluster.broker_ids
+    return {
+        name: TopicInfo(assignment=topic.assignment(ids), config=configs.get(name, {}))
         for name, topic in scenario.topics.items()
     }
+
+
+def manifest_of(world: World, **of_cluster: Any) -> Manifest:
+    """Return a run's manifest; ``of_cluster`` are the fields that differ between made and attached clusters.
+
+    Raises:
+        HarnessError: a field has no valid value.
+    """
+    plan, scenario = world.plan, world.scenario
     try:
         return Manifest(
             run_id=world.folder.run_id,
@@ -51,9 +73,6 @@ def manifest_of(world: World, configs: dict[str, dict[str, str]]) -> Manifest:
             faults=scenario.faults,
             traits=traits_by_step(),
             kafka_version=plan.kafka_version,
-            kafka_jars_digest=jars_digest(made.jars.glob("*.jar")),
-            kafka_origin=made.origin,
-            java=JavaInfo(version=plan.java.version, vendor=plan.java.vendor, released=plan.java.released),
             mode=plan.mode,
             runtime=plan.runtime,
             seed=plan.seed,
@@ -62,12 +81,11 @@ def manifest_of(world: World, configs: dict[str, dict[str, str]]) -> Manifest:
             boot_id=boot_id(),
             probe_hz=probe_rates(scenario)[0],
             patience_s=catch_up_s(scenario) or None,
-            nodes=[_node_info(node, configs[node.name]) for node in world.servers.nodes],
-            topics=topics,
-            producers=producers(world.scenario, world.plan.clients),
+            producers=producers(scenario, plan.clients),
             host=host_fingerprint(),
             plimsoll=product(),
             labels=plan.labels,
+            **of_cluster,
         )
     except ValidationError as error:
         raise HarnessError(f"The manifest of {world.folder.run_id} could not be made: {error}") from error
