@@ -10,6 +10,7 @@ from typing import Annotated, Literal, Self
 from pydantic import BeforeValidator, Field, ValidationError, model_validator
 
 from clusters.kafka.access import Access
+from clusters.runtimes.ports import Endpoint
 from clusters.scenario.steps.catalog import STEPS
 from clusters.scenario.values import Bytes, BytesPerSecond, LongSeconds, Model, Seconds
 from history.errors import BadInput
@@ -40,7 +41,7 @@ class Address(Model):
     port: int = Field(ge=1, le=65535)
 
     def __str__(self) -> str:
-        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+        return str(Endpoint(self.host, self.port))
 
 
 def _address(value: object) -> object:

@@ -6,6 +6,8 @@ v3, UpdateFeatures v1.
 
 from __future__ import annotations
 
+from typing import Any
+
 from kafka.protocol.admin import UpdateFeaturesRequest
 from kafka.protocol.metadata import ApiVersionsRequest
 
@@ -51,8 +53,7 @@ def finalised(connection: Connection, broker_id: int, mode: Mode) -> dict[str, s
     if mode == "zookeeper":
         settings = describe_config(connection, "broker", str(broker_id), [PROTOCOL_VERSION])
         return {PROTOCOL_VERSION: next(iter(settings[PROTOCOL_VERSION].values()))}
-    request = ApiVersionsRequest[3](client_software_name="plimsoll", client_software_version="1")
-    found = {feature.name: feature.max_version_level for feature in connection.send(request).finalized_features or ()}
+    found = {feature.name: feature.max_version_level for feature in _api_versions(connection).finalized_features or ()}
     return {
         name: level_name(level) if name == METADATA_VERSION else str(level) for name, level in sorted(found.items())
     }
@@ -60,9 +61,12 @@ def finalised(connection: Connection, broker_id: int, mode: Mode) -> dict[str, s
 
 def mode_of(connection: Connection) -> Mode:
     """Return a broker's mode: only those of KRaft forward DescribeQuorum."""
-    request = ApiVersionsRequest[3](client_software_name="plimsoll", client_software_version="1")
-    keys = {api.api_key for api in connection.send(request).api_keys}
+    keys = {api.api_key for api in _api_versions(connection).api_keys}
     return "kraft" if DESCRIBE_QUORUM in keys else "zookeeper"
+
+
+def _api_versions(connection: Connection) -> Any:
+    return connection.send(ApiVersionsRequest[3](client_software_name="plimsoll", client_software_version="1"))
 
 
 def finalise_metadata(connection: Connection, level: int) -> None:
