@@ -36,12 +36,23 @@ KILL_LEADER: Sequence[dict[str, Any]] = (
 )
 
 
+OTHERS = {"payments", "plimsoll-registry"}  # what a run leaves on ``shared``
+
+
 @contextmanager
 def granted(folder: Path, **settings: Any) -> Iterator[OwnCluster]:
     """Start a cluster with SCRAM and an authorizer; ann has rights on topics of runs alone."""
     with own_cluster(folder, DEFAULT_RELEASE, security="scram", racks=True, **settings) as cluster:
         for operation in OWN:
             cluster.allow("ann", ACLOperation[operation], "plimsoll-", prefixed=True)
+        yield cluster
+
+
+@contextmanager
+def shared(folder: Path) -> Iterator[OwnCluster]:
+    """Start such a cluster with a topic of others."""
+    with granted(folder) as cluster:
+        cluster.create_topic("payments", min_insync_replicas="2")
         yield cluster
 
 

@@ -25,6 +25,7 @@ from tests.own_cluster import OwnCluster
 from tests.own_runs import (
     HOOKS,
     KILL_LEADER,
+    OTHERS,
     cleaned,
     described,
     granted,
@@ -32,18 +33,17 @@ from tests.own_runs import (
     plimsoll,
     recorded,
     scenario,
+    shared,
     verdict_of,
 )
 
 pytestmark = pytest.mark.cluster
-OTHERS = {"payments", "plimsoll-registry"}
 
 
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[OwnCluster]:
     """Three brokers with a topic of others."""
-    with granted(tmp_path_factory.mktemp("own")) as started:
-        started.create_topic("payments", min_insync_replicas="2")
+    with shared(tmp_path_factory.mktemp("own")) as started:
         yield started
 
 

@@ -16,26 +16,25 @@ from history.kafka_versions import CLIENT_RELEASES
 from tests.own_cluster import OwnCluster, own_cluster
 from tests.own_runs import (
     KILL_LEADER,
+    OTHERS,
     OWN,
     cleaned,
     described,
-    granted,
     on,
     recorded,
     result,
     scenario,
+    shared,
     verdict_of,
 )
 
 pytestmark = pytest.mark.cluster
-OTHERS = {"payments", "plimsoll-registry"}
 
 
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[OwnCluster]:
     """Three brokers with a topic of others."""
-    with granted(tmp_path_factory.mktemp("own")) as started:
-        started.create_topic("payments", min_insync_replicas="2")
+    with shared(tmp_path_factory.mktemp("own")) as started:
         yield started
 
 
