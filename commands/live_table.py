@@ -103,6 +103,6 @@ def _replica(replica: ReplicaNow) -> str:
     if replica.error:
         return f"{name}: {replica.error.lower().replace('_', ' ')} for {replica.behind_s:.0f} s"
     if not replica.lag:
-        return f"{name}: 0"
+        return f"{name}: {0 if replica.log_end_offset is not None else UNKNOWN}"
     since = f" for {replica.behind_s:.0f} s" if replica.behind_s >= 1 else ""
     return f"{name}: {replica.lag:,}{since}"

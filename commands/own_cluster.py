@@ -6,7 +6,8 @@ from pathlib import Path
 
 from clusters.scenario.scenario import load_scenario
 from commands.outcome import Outcome
-from history.errors import BadInput
+from history.errors import BadInput, HarnessError
+from history.exit_codes import UNKNOWN
 from history.manifest import words_of
 
 
@@ -33,9 +34,12 @@ def clean_cluster(file: Path, *, everything: bool) -> Outcome:
 
     Raises:
         BadInput: the cluster cannot be reached.
-        HarnessError: it keeps topics.
     """
     from clusters.run.clean_cluster import clean_cluster as cleaned  # slow import
 
-    done = list(cleaned(file, everything=everything))
+    done: list[str] = []
+    try:
+        done.extend(cleaned(file, everything=everything))
+    except HarnessError as error:
+        return Outcome(UNKNOWN, lines=done, facts={"done": done}, error=str(error))
     return Outcome(lines=done or ["nothing is left of any run"], facts={"done": done})

@@ -41,7 +41,7 @@ def watch_cluster(
         raise BadInput(f"The user may not read the topic {refused!r}: {grant(refused, described, access)}")
     for sentence in (*found.unreachable, *_unknown_settings(found)):
         print_error(sentence)
-    watch = Watch(runs, found, access, hz)
+    watch = Watch(runs, described, found, access, hz)
     with watch.recording() as probing, _screen(watch, as_json=as_json) as show:
         try:
             _follow(watch, probing, show, hz, seconds)

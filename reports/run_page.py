@@ -215,7 +215,12 @@ def _brokers(manifest: Manifest) -> str:
 
 
 def _version(manifest: Manifest) -> str:
-    return "of unknown version" if manifest.kafka_version == UNKNOWN else manifest.kafka_version
+    if manifest.kafka_version != UNKNOWN:
+        return manifest.kafka_version
+    if not (level := manifest.features.get("metadata.version")):
+        return "of unknown version"
+    release, _, step = level.partition("-IV")  # newer levels have no name
+    return f"of metadata.version {level}{f' (Kafka {release} or newer)' if step else ''}"
 
 
 def _kafka(manifest: Manifest) -> str:

@@ -1,13 +1,14 @@
 """A hook for brokers of tests/own_cluster.py: ``hook.py FOLDER ACTION BROKER``, as an operator's script would be.
 
-Actions: kill, stop, start, pause, resume; bounce kills and starts again after 3 s; kill_next kills another broker;
-fail exits with 1, lie does nothing, hang never ends.
+Actions: kill, stop, start, pause, resume; logs; segments, with a target; bounce kills and starts again after 3 s;
+kill_next kills another broker; fail exits with 1, lie does nothing, hang never ends.
 """
 
 from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -19,9 +20,14 @@ SIGNALS = {"kill": "SIGKILL", "bounce": "SIGKILL", "stop": "SIGTERM", "pause": "
 BROKERS = 3
 
 
-def main(folder: str, action: str, broker: str) -> int:
+def main(folder: str, action: str, broker: str, target: str = "") -> int:
     """Perform the action; return the exit code."""
+    if action == "logs":
+        print((Path(folder) / f"broker-{broker}.log").read_text())
+        return 0
     print(f"{action} {broker}")
+    if action == "segments":
+        shutil.copytree(Path(folder) / f"data-{broker}", target, dirs_exist_ok=True)
     if action == "fail":
         return 1
     if action == "hang":

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import base64
 import json
+import re
+import shutil
 import signal
 import socket
 import subprocess
@@ -11,6 +14,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
+from uuid import uuid4
 
 from kafka import KafkaProducer
 from kafka.admin import (
@@ -26,6 +30,7 @@ from kafka.admin import (
 from kafka.errors import TopicAlreadyExistsError
 
 from clusters.kafka.access import Access
+from clusters.kafka.class_archive import archive_of
 from clusters.kafka.connection import Connection
 from clusters.kafka.jars import kafka_jars
 from clusters.kafka.views import metadata
@@ -86,7 +91,11 @@ class OwnCluster:
 
     @property
     def bootstrap(self) -> list[str]:
-        return [f"localhost:{port}" for port in (self.advertised or self.ports).values()]
+        return [f"{self.host(number)}:{port}" for number, port in (self.advertised or self.ports).items()]
+
+    def host(self, _: int) -> str:
+        """Return the name at which a broker answers."""
+        return "localhost"
 
     def file(self, client: Mapping[str, str] | None = None, **more: object) -> Path:
         """Write a cluster file, and a client.properties if there are settings; return its path."""
@@ -125,10 +134,10 @@ class OwnCluster:
             (self.folder / "ca.pem").write_text(self.authority.certificate)
             for name in ("broker", "admin", "ann"):
                 (self.folder / f"{name}.pem").write_text(self.authority.issue(name))
-        for number in self.ports:
-            self._format(number)
-        if self.security == "scram" and self.with_zookeeper:
+        if self.with_zookeeper and self.security == "scram":
             self._add_scram_users()
+        elif not self.with_zookeeper:
+            self._format()
         for number in self.ports:
             self.start_broker(number)
         self.wait_for_all()
@@ -139,13 +148,23 @@ class OwnCluster:
     def wait_for_all(self) -> None:
         """Wait until every broker knows all brokers."""
 
-        def all_known(port: int) -> bool:
-            with Connection("localhost", port, 5.0, access=access) as connection:
+        def all_known(number: int) -> bool:
+            with Connection(self.host(number), self.ports[number], 5.0, access=access) as connection:
                 return len(metadata(connection, []).brokers) == self.brokers
 
         access = self._admin_access()
-        for number, port in self.ports.items():
-            wait_until(partial(all_known, port), limit_s=START_LIMIT_S, what=f"broker {number}", ignoring=(OSError,))
+        for number in self.ports:
+            wait_until(partial(all_known, number), limit_s=START_LIMIT_S, what=f"broker {number}", ignoring=(OSError,))
+
+    def wait_until_unlisted(self, number: int) -> None:
+        """Wait until no other broker lists this one."""
+        port = next(port for other, port in self.ports.items() if other != number)
+        with Connection("localhost", port, 5.0, access=self._admin_access()) as connection:
+            wait_until(
+                lambda: number not in metadata(connection, []).brokers,
+                limit_s=START_LIMIT_S,
+                what=f"the end of broker {number}'s session",
+            )
 
     def _admin_access(self) -> Access:
         properties = self.folder / "admin.properties"
@@ -169,7 +188,7 @@ class OwnCluster:
 
     def tool(self, main: str, *arguments: str) -> str:
         """Run one of Kafka's tools as admin, and return what it printed."""
-        command = [str(java_of().home / "bin" / "java"), *HEAP, "-cp", f"{self.jars}/*", main, *arguments]
+        command = self._command(main, *arguments)
         done = subprocess.run(command, capture_output=True, text=True, timeout=START_LIMIT_S, check=False)
         assert done.returncode == 0, done.stdout + done.stderr
         return done.stdout
@@ -233,9 +252,16 @@ class OwnCluster:
     def _mechanism(self) -> str:
         return "SCRAM-SHA-512" if self.security == "scram" else "PLAIN"
 
+    def _command(self, main: str, *arguments: str) -> list[str]:
+        """Return a command that maps the classes that a run of ours has archived, if there was one."""
+        java = java_of()
+        archive = archive_of(self.jars, java, "zookeeper" if self.with_zookeeper else "kraft")
+        mapped = [f"-XX:SharedArchiveFile={archive}"] if archive.is_file() else []
+        return [java.command, *HEAP, *mapped, "-cp", f"{self.jars}/*", main, *arguments]
+
     def _java(self, file: Path, main: str, name: str) -> subprocess.Popen[bytes]:
         with (self.folder / f"{name}.log").open("ab") as log:
-            command = [str(java_of().home / "bin" / "java"), *HEAP, "-cp", f"{self.jars}/*", main, str(file)]
+            command = self._command(main, str(file))
             process = subprocess.Popen(command, stdout=log, stderr=log)
         (self.folder / f"{name}.json").write_text(json.dumps({"command": command, "pid": process.pid}))  # for hooks
         return process
@@ -328,14 +354,20 @@ class OwnCluster:
             f"listener.name.clients.{self._mechanism.lower()}.sasl.jaas.config": jaas,
         }
 
-    def _format(self, number: int) -> None:
-        if self.with_zookeeper:
-            return
+    def _format(self) -> None:
+        """Format the first broker's storage; the others' copies differ in the ids alone."""
+        first, *others = self.ports
         scram = []
         if self.security == "scram":
             for user in ("admin", "ann"):
                 scram += ["--add-scram", f"SCRAM-SHA-512=[name={user},password={user}-secret]"]
-        self.tool("kafka.tools.StorageTool", "format", "-t", CLUSTER_ID, "-c", str(self._server_file(number)), *scram)
+        self.tool("kafka.tools.StorageTool", "format", "-t", CLUSTER_ID, "-c", str(self._server_file(first)), *scram)
+        for number in others:
+            copy = self.folder / f"data-{number}"
+            shutil.copytree(self.folder / f"data-{first}", copy)
+            new_id = base64.urlsafe_b64encode(uuid4().bytes)[:22].decode()
+            ids = (copy / "meta.properties").read_text().replace(f"node.id={first}", f"node.id={number}")
+            (copy / "meta.properties").write_text(re.sub("(?<=directory.id=).*", new_id, ids))
 
     def _add_scram_users(self) -> None:
         for user in ("admin", "ann"):

@@ -22,10 +22,11 @@ from history.errors import PlimsollError
 from history.events import errors_of, read_events
 from history.folder import RunFolder
 from history.kafka_versions import DEFAULT_RELEASE
-from spark.submit import judge
+from judge.run import one_by_one
 from tests.own_cluster import OwnCluster, own_cluster
 
 HOOK = ROOT / "tests" / "hook.py"
+VALUES = {"segments": ("{target}",)}  # after the broker
 HOOKS = {"kill": "kill", "start": "start", "pause": "pause", "resume": "resume"}
 OWN = ("CREATE", "DESCRIBE", "DESCRIBE_CONFIGS", "READ", "WRITE", "DELETE")
 KILL_LEADER: Sequence[dict[str, Any]] = (
@@ -56,15 +57,20 @@ def shared(folder: Path) -> Iterator[OwnCluster]:
         yield cluster
 
 
-def described(cluster: OwnCluster, folder: Path, hooks: Mapping[str, str] = HOOKS, **more: Any) -> Path:
+def described(
+    cluster: OwnCluster, folder: Path, hooks: Mapping[str, str] = HOOKS, user: str = "ann", **more: Any
+) -> Path:
     """Write a cluster file whose hooks perform these actions of tests/hook.py."""
-    settings = cluster.login() if cluster.security else {}
+    settings = cluster.login(user) if cluster.security else {}
     (folder / "client.properties").write_text("".join(f"{k}={v}\n" for k, v in settings.items()))
     document = {
         "bootstrap": cluster.bootstrap,
         "client": "client.properties",
         "hooks": {
-            name: {"run": [sys.executable, str(HOOK), str(cluster.folder), action, "{broker}"], "limit": "2s"}
+            name: {
+                "run": [sys.executable, str(HOOK), str(cluster.folder), action, "{broker}", *VALUES.get(name, ())],
+                "limit": "2s",
+            }
             for name, action in hooks.items()
         },
         "allow": ["kill"],
@@ -132,8 +138,10 @@ def recorded(file: Path, played: Path) -> tuple[RunFolder, str]:
 
 
 def verdict_of(run: RunFolder) -> dict[str, Any]:
-    """Judge a run, and return its verdict's file."""
-    judge([run.path])
+    """Judge a run in this process, and return its verdict's file."""
+    from spark.job import judge_folder  # slow import
+
+    judge_folder(run, lambda *_: one_by_one)
     return dict(json.loads(run.verdict_file.read_text()))
 
 

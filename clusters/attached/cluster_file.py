@@ -34,26 +34,16 @@ ENDED_BY = {fault: key for key, step in sorted(STEPS.items()) for fault in step.
 _PLACEHOLDER = re.compile(r"\{\{\w+\}\}|\{(\w+)\}")  # {{name}} belongs to a Go template
 
 
-class Address(Model):
-    """A host, by name or IP address, and a port."""
-
-    host: str = Field(min_length=1)
-    port: int = Field(ge=1, le=65535)
-
-    def __str__(self) -> str:
-        return str(Endpoint(self.host, self.port))
-
-
-def _address(value: object) -> object:
+def _endpoint(value: object) -> object:
     if not isinstance(value, str):
         return value
     host, _, port = value.rpartition(":")
-    if not port.isdigit() or not host:
+    if not port.isdigit() or not host or not 1 <= int(port) <= 65535:
         raise ValueError(f"{value!r} is no address such as broker-1.staging:9092")
-    return {"host": host.removeprefix("[").removesuffix("]"), "port": int(port)}
+    return Endpoint(host.removeprefix("[").removesuffix("]"), int(port))
 
 
-AnyAddress = Annotated[Address, BeforeValidator(_address)]
+AnyEndpoint = Annotated[Endpoint, BeforeValidator(_endpoint)]
 
 
 def _argument(value: object) -> object:
@@ -110,15 +100,18 @@ class ClusterFile(Model):
     ``allow`` names faults, ``metrics`` has an exporter's URL by broker id.
     """
 
-    bootstrap: list[AnyAddress] = Field(min_length=1)
+    bootstrap: list[AnyEndpoint] = Field(min_length=1)
     client: Path | None = None
-    addresses: dict[int, AnyAddress] = Field(default_factory=dict)
+    addresses: dict[int, AnyEndpoint] = Field(default_factory=dict)
     topics: OwnTopics = OwnTopics()
     caps: Caps = Caps()
     allow: list[str] = Field(default_factory=list)
     hooks: dict[str, Hook] = Field(default_factory=dict)
     down: Literal["until_start", "restarts_itself"] = "until_start"
     metrics: dict[int, Annotated[str, Field(pattern=r"^https?://\S+$")]] = Field(default_factory=dict)
+
+    def client_id(self, name: str) -> str:
+        return f"{self.topics.prefix}{name}"
 
     @property
     def returns_by_itself(self) -> bool:

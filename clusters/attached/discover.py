@@ -2,26 +2,26 @@
 
 from __future__ import annotations
 
-import socket
-import ssl
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, NamedTuple
 
-from clusters.attached.cluster_file import Address, ClusterFile
+from clusters.attached.cluster_file import ClusterFile
+from clusters.attached.queries import AnyBroker, NoBroker, why_not
 from clusters.kafka import admin
 from clusters.kafka.access import Access
 from clusters.kafka.connection import NOT_AUTHORIZED, Connection, error_name
 from clusters.kafka.features import mode_of
 from clusters.kafka.probe import probe_all
 from clusters.kafka.views import UNKNOWN_TOPIC, metadata_request
+from clusters.runtimes.ports import Endpoint
 from history.errors import BadInput, Refused
 from history.kafka_versions import Mode
 from history.partition import TopicPartition
 
-CLIENT_ID = "plimsoll-watch"
+WATCH = "watch"
 ANSWER_LIMIT_S = 10.0
 SETTINGS = (
     *("cleanup.policy", "delete.retention.ms", "message.timestamp.type", "min.insync.replicas"),
@@ -38,7 +38,7 @@ class Broker:
     """A broker at the address that clients use."""
 
     broker_id: int
-    address: Address
+    address: Endpoint | None  # None: it is down
     rack: str | None = None
     settings: Mapping[str, str] = field(default_factory=dict)
 
@@ -84,22 +84,20 @@ def discover(file: ClusterFile, access: Access | None, topics: Sequence[str]) ->
     Raises:
         BadInput: no bootstrap address answers, a topic is unknown, or its partitions may not be described.
     """
-    with first_that_answers(file.bootstrap, access) as connection:
+    connect = partial(open_connection, file, access)
+    try:
+        bootstrap = AnyBroker(connect, file.bootstrap).connection()
+    except NoBroker as error:
+        raise BadInput(str(error)) from error
+    with bootstrap as connection:
         reply = connection.send(metadata_request(topics))
         for topic in reply.topics:
             _check(topic.name, error_name(topic.error_code), file, access)
         found = {topic.name: _topic(connection, topic) for topic in reply.topics}
         mode = mode_of(connection)
-        brokers = [
-            Broker(
-                broker.node_id,
-                file.addresses.get(broker.node_id) or Address(host=broker.host, port=broker.port),
-                broker.rack,
-            )
-            for broker in sorted(reply.brokers, key=lambda each: each.node_id)
-        ]
+    brokers = _brokers(reply, _replicas(found), file.addresses)
     with ThreadPoolExecutor(len(brokers)) as pool:
-        visits = list(pool.map(partial(_visit, access, _replicas(found)), brokers))
+        visits = list(pool.map(partial(_visit, connect, _replicas(found)), brokers))
     return Discovered(
         reply.cluster_id or "",
         {visit.broker.broker_id: visit.broker for visit in visits},
@@ -118,43 +116,20 @@ def _replicas(topics: Mapping[str, Topic]) -> list[tuple[TopicPartition, list[in
     ]
 
 
-def open_connection(address: Address, access: Access | None, limit_s: float = ANSWER_LIMIT_S) -> Connection:
+def _brokers(
+    reply: Any, replicas: Iterable[tuple[TopicPartition, list[int]]], addresses: dict[int, Endpoint]
+) -> list[Broker]:
+    live = {broker.node_id: broker for broker in reply.brokers}
+    known = {number: Endpoint(broker.host, broker.port) for number, broker in live.items()} | addresses
+    return [
+        Broker(number, known.get(number), live[number].rack if number in live else None)
+        for number in sorted(live.keys() | {broker for _, brokers in replicas for broker in brokers})
+    ]
+
+
+def open_connection(file: ClusterFile, access: Access | None, address: Endpoint) -> Connection:
     """Return a connection to one broker, opened at the first request."""
-    return Connection(address.host, address.port, limit_s, CLIENT_ID, access=access)
-
-
-def why_not(address: Address, error: OSError) -> str:
-    """Return why a broker could not be asked, as a sentence without its full stop."""
-    if isinstance(error, ssl.SSLCertVerificationError):
-        return f"{address} presents a certificate that is not trusted: {error.verify_message}"
-    if isinstance(error, ssl.SSLError):
-        return f"{address} does not accept TLS ({error.reason}); check security.protocol"
-    if isinstance(error, socket.gaierror):
-        return f"{address}: the host name cannot be resolved"
-    if isinstance(error, TimeoutError):
-        return f"{address} did not answer within {ANSWER_LIMIT_S:g} s; check the address and security.protocol"
-    why = error.strerror or str(error).removeprefix(f"{address} ")
-    hint = "; check security.protocol" if "closed the connection" in why else ""
-    return f"{address}: {why}{hint}"
-
-
-def first_that_answers(addresses: Iterable[Address], access: Access | None) -> Connection:
-    """Return an open connection to the first broker that answers.
-
-    Raises:
-        BadInput: none does.
-    """
-    reasons = []
-    for address in addresses:
-        connection = open_connection(address, access)
-        try:
-            connection.send(metadata_request(()))
-        except OSError as error:
-            connection.close()
-            reasons.append(why_not(address, error))
-        else:
-            return connection
-    raise BadInput(f"The cluster cannot be reached. {'; '.join(reasons)}.")
+    return Connection(*address, ANSWER_LIMIT_S, file.client_id(WATCH), access=access)
 
 
 def _check(topic: str, error: str | None, file: ClusterFile, access: Access | None) -> None:
@@ -174,7 +149,7 @@ def grant(topic: str, file: ClusterFile, access: Access | None, operations: Sequ
 
 
 def grant_own(file: ClusterFile, access: Access | None, operations: Sequence[str]) -> str:
-    """Return the command that grants rights on all topics of runs."""
+    """Return that for all topics of runs."""
     return _grant(file, access, operations, f"--resource-pattern-type prefixed --topic {file.topics.prefix}")
 
 
@@ -195,21 +170,25 @@ def _topic(connection: Connection, topic: Any) -> Topic:
 
 
 class _Visit(NamedTuple):
-    """A broker with its settings, topics that the user may not read there, and why it does not answer."""
+    """A broker, topics that the user may not read there, and why it does not answer."""
 
     broker: Broker
     unreadable: set[str]
     why_not: str | None = None
 
 
-def _visit(access: Access | None, replicas: Sequence[tuple[TopicPartition, list[int]]], broker: Broker) -> _Visit:
+def _visit(
+    connect: Callable[[Endpoint], Connection], replicas: Sequence[tuple[TopicPartition, list[int]]], broker: Broker
+) -> _Visit:
+    if broker.address is None:
+        return _Visit(broker, set(), f"broker {broker.broker_id} is down: it is watched once the cluster lists it")
     own = [where for where, brokers in replicas if broker.broker_id in brokers]
-    with open_connection(broker.address, access) as connection:
+    with connect(broker.address) as connection:
         try:
             settings = _settings(connection, "broker", str(broker.broker_id), BROKER_SETTINGS)
             samples = probe_all(connection, own) if own else []
         except OSError as error:  # a broker that is down is watched, too
-            return _Visit(broker, set(), f"broker {broker.broker_id}: {why_not(broker.address, error)}")
+            return _Visit(broker, set(), f"broker {broker.broker_id}: {why_not(connection, error)}")
     unreadable = {sample.topic for sample in samples if sample.error == NOT_AUTHORIZED}
     return _Visit(replace(broker, settings=settings or {}), unreadable)
 

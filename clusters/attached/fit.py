@@ -12,7 +12,7 @@ from clusters.scenario.scenario import Cluster, Scenario
 from history.words import counted
 
 MOST_BROKERS = 26  # each has a letter
-NOT_APPLIED = ("config", "jvm", "heap", "java", "jvm_flags", "debug", "metrics", "elr", "metadata_version", "security")
+APPLIED = ("brokers", "ids", "mode", "allow_unknown", "config")  # of a cluster; config is compared setting by setting
 
 
 def fitted(scenario: Scenario, brokers: Mapping[int, str | None], names: Mapping[str, str]) -> Scenario:
@@ -55,8 +55,8 @@ def _renamed(value: Any, pattern: re.Pattern[str], names: Mapping[str, str]) -> 
 def not_applied(scenario: Scenario, settings: Mapping[int, Mapping[str, str]]) -> Iterator[str]:
     """Yield the scenario's settings of brokers that the cluster does not have; ``settings``: broker id → its own."""
     defaults = Cluster(brokers=scenario.cluster.brokers)
-    for name in NOT_APPLIED[1:]:
-        if getattr(scenario.cluster, name) != getattr(defaults, name):
+    for name in Cluster.model_fields:
+        if name not in APPLIED and getattr(scenario.cluster, name) != getattr(defaults, name):
             yield f"cluster.{name} is not applied"
     for name, wanted in scenario.cluster.config.items():
         values = {own.get(name, "unknown") for own in settings.values()}

@@ -34,7 +34,6 @@ class Guard:
 
         ``is_first``: no other fault is active; otherwise replicas may be missing because of it.
         """
-        self.check_topics()
         if is_first and (behind := self._neighbours.under_replicated()):
             raise HarnessError(
                 f"The cluster has partitions with replicas outside the ISR before a fault: {some_of(behind)}; "

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from typing import Any
 
 from clusters.kafka.connection import TIMEOUT, UNREACHABLE
 from clusters.kafka.probe import INCONSISTENT_TOPIC_ID, Tick
@@ -38,4 +39,6 @@ class Incidents:
     def _answers(self, broker_id: int, t_ns: int) -> None:
         if error := self._silent.pop(broker_id, None):
             seconds = round((t_ns - self._answered_ns.get(broker_id, self._began_ns)) / 1e9, 3)
-            self._events.add("broker_silent", phase=self._phase, broker_id=broker_id, seconds=seconds, error=error)
+            detail: dict[str, Any] = {} if broker_id in self._answered_ns else {"since_start": True}
+            detail |= {"broker_id": broker_id, "seconds": seconds, "error": error}
+            self._events.add("broker_silent", phase=self._phase, **detail)

@@ -176,7 +176,7 @@ class ProberConfig(ClientConfig):
     broker.
     """
 
-    brokers: dict[int, str]
+    brokers: dict[int, str]  # "": unknown
     assignment: dict[str, dict[int, list[int]]]
     topic_ids: dict[str, str] = field(default_factory=dict)
     hz: float = 20.0

@@ -79,6 +79,7 @@ def _node(world: World, name: str, role: str, module: str, java: Build | None = 
             *((java.jars, world.plan.java.home) if java else ()),
         ),
         writable=(world.folder.work / "streams", world.folder.clients),
+        environment=access.environment if access else {},
     )
 
 

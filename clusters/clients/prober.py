@@ -45,11 +45,13 @@ class BrokerWatch:
     probe: BrokerProbe
     metadata: MetadataReader
     topic_ids: Mapping[str, str] = field(default_factory=dict)
+    listed: dict[int, tuple[str, int]] = field(default_factory=dict)  # shared
     _error: str | None = field(default=None, init=False)
 
     def tick(self, *, with_isr: bool) -> Tick:
         sent_ns = time.monotonic_ns()
         try:
+            self._find()
             samples = self.probe.sample()
             view = self._view() if with_isr or self.topic_ids else None
         except OSError as error:
@@ -65,6 +67,13 @@ class BrokerWatch:
         self._follow(view)
         return Tick(self.broker_id, samples, view)
 
+    def _find(self) -> None:
+        connection = self.probe.connection
+        if not connection.host:
+            if self.broker_id not in self.listed:
+                raise ConnectionRefusedError("no broker reports its address")
+            connection.host, connection.port = self.listed[self.broker_id]
+
     def _view(self) -> ClusterView | None:
         try:
             return self.metadata.read()
@@ -74,6 +83,7 @@ class BrokerWatch:
             return None
 
     def _follow(self, view: ClusterView) -> None:
+        self.listed |= view.brokers
         self.probe.replicas |= {
             TopicPartition(part.topic, part.partition) for part in view.partitions if self.broker_id in part.replicas
         }
@@ -103,15 +113,16 @@ def _replicas_of(config: ProberConfig, broker_id: int) -> set[TopicPartition]:
 
 def watches(config: ProberConfig) -> Iterator[BrokerWatch]:
     """Yield one watch per broker."""
+    listed: dict[int, tuple[str, int]] = {}
     for broker_id, address in config.brokers.items():
         host, _, port = address.rpartition(":")
         host = host.removeprefix("[").removesuffix("]")  # IPv6
         connection = Connection(
-            host, int(port), config.timeout_ms / 1000, config.id_on_cluster, access=config.credentials
+            host, int(port or 0), config.timeout_ms / 1000, config.id_on_cluster, access=config.credentials
         )
         probe = BrokerProbe(connection, _replicas_of(config, broker_id))
         metadata = MetadataReader(connection, sorted(config.assignment))
-        yield BrokerWatch(broker_id, probe, metadata, config.topic_ids)
+        yield BrokerWatch(broker_id, probe, metadata, config.topic_ids, listed)
 
 
 def rests_until_ns(sent_ns: int, answered_ns: int, busy: float, throttled_until_ns: int) -> int:

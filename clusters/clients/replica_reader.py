@@ -63,7 +63,8 @@ class ReplicaReader:
         write_atomically(self._world.folder.clients / f"{self._id}.json", json.dumps(summary, indent=1))
 
     def _connect(self) -> Connection:
-        return self._world.reports.connect(self._node, "CLIENT", timeout_s=2.0, client_id=self._id)
+        client_id = f"{self._world.plan.id_prefix}{self._id}"
+        return self._world.reports.connect(self._node, "CLIENT", timeout_s=2.0, client_id=client_id)
 
     def _preferred(self, rack: str) -> Node:
         with self._connect() as connection:

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from kafka.net.sasl import get_sasl_mechanism
 from kafka.net.sasl.oauth import AbstractTokenProvider
 
-from clusters.kafka.properties import read_properties, resolved
+from clusters.kafka.properties import environment_of, providers_of, read_properties, resolved
 from history.errors import BadInput
 
 if TYPE_CHECKING:
@@ -76,6 +76,10 @@ class Access:
                 raise BadInput(f"{path}: certificates or key cannot be read, or ssl.key.password is wrong.") from None
 
     @property
+    def environment(self) -> dict[str, str]:
+        return environment_of(self._written)
+
+    @property
     def sasl(self) -> str | None:
         return self.login.mechanism if self.login else None
 
@@ -104,7 +108,8 @@ class Access:
 
     def java(self) -> dict[str, str]:
         """Return the security settings as written: with references to secrets, and paths relative to the file."""
-        return {name: text for name, text in self._written.items() if name.startswith(_JAVA)}
+        written = {name: text for name, text in self._written.items() if name.startswith(_JAVA)}
+        return providers_of(written) | written
 
     def kafka_python(self) -> dict[str, Any]:
         """Return kafka-python's settings."""

@@ -12,6 +12,8 @@ from history.errors import BadInput
 _ENTRY = re.compile(r"((?:\\.|[^\s:=\\])+)\s*[:=]?\s*(.*)", re.DOTALL)
 _ESCAPE = re.compile(r"\\(u[0-9a-fA-F]{4}|.)", re.DOTALL)
 _NAMED = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
+_PACKAGE = "org.apache.kafka.common.config.provider"
+_PROVIDERS = {"file": "FileConfigProvider", "directory": "DirectoryConfigProvider", "env": "EnvVarConfigProvider"}
 _REFERENCE = re.compile(r"\$\{(\w+):(?:([^:}]*):)?([^:}]*)\}")
 
 
@@ -30,6 +32,22 @@ def resolved(settings: Mapping[str, str], path: Path) -> dict[str, str]:
         BadInput: what a reference names cannot be read.
     """
     return {name: _REFERENCE.sub(lambda found: _resolved(found, path), text) for name, text in settings.items()}
+
+
+def environment_of(settings: Mapping[str, str]) -> dict[str, str]:
+    """Return the environment variables that settings refer to."""
+    return {found[3]: os.environ[found[3]] for found in _references(settings) if found[1] == "env"}
+
+
+def providers_of(settings: Mapping[str, str]) -> dict[str, str]:
+    """Return Java's settings for the references in others."""
+    used = sorted({found[1] for found in _references(settings)} & _PROVIDERS.keys())
+    classes = {f"config.providers.{name}.class": f"{_PACKAGE}.{_PROVIDERS[name]}" for name in used}
+    return {"config.providers": ",".join(used), **classes} if used else {}
+
+
+def _references(settings: Mapping[str, str]) -> Iterator[re.Match[str]]:
+    return (found for text in settings.values() for found in _REFERENCE.finditer(text))
 
 
 def parse_properties(text: str) -> dict[str, str]:

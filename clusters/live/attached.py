@@ -36,7 +36,7 @@ HOOKS = {"SIGKILL": "kill", "SIGTERM": "stop"}
 class AttachedServers(Servers):
     """Act on brokers through hooks, and observe their answers.
 
-    A hook's exit code proves nothing. A broker may be back before its hook ends, so it is observed meanwhile.
+    A broker may be back before its hook ends, so it is observed meanwhile.
     """
 
     metadata_nodes: Sequence[Node] = ()
@@ -155,7 +155,8 @@ class AttachedServers(Servers):
         return self.silent()
 
     def _answers(self, node: Node) -> bool:
-        with Connection(*node.endpoints["CLIENT"], ANSWER_LIMIT_S, access=self._access) as connection:
+        client_id = self._cluster.description.client_id("world")
+        with Connection(*node.endpoints["CLIENT"], ANSWER_LIMIT_S, client_id, access=self._access) as connection:
             try:
                 metadata(connection, [])
             except OSError:

@@ -43,6 +43,7 @@ class Reports:
         self, servers: Servers, plan: Plan, access: Access | None, answer_limit_s: float | None = None
     ) -> None:
         self._servers, self._plan, self._access = servers, plan, access
+        self._client_id = plan.attached.description.client_id("world") if plan.attached else WORLD
         partitions = sum(topic.partitions for topic in plan.scenario.topics.values())
         self._answer_limit_s = answer_limit_s or ANSWER_LIMIT_S + ANSWER_S_A_PARTITION * partitions
         self._connections: dict[int, Connection] = {}
@@ -67,7 +68,7 @@ class Reports:
         listener: Listener,
         timeout_s: float = REQUEST_LIMIT_S,
         *,
-        client_id: str = WORLD,
+        client_id: str = "",
         forwards_to_controller: bool = False,
     ) -> Connection:
         """Return a new connection, which opens on first use."""
@@ -75,7 +76,7 @@ class Reports:
         return Connection(
             *node.endpoints[listener],
             timeout_s,
-            client_id,
+            client_id or self._client_id,
             access=access,
             forwards_to_controller=forwards_to_controller,
         )

@@ -16,6 +16,7 @@ from clusters.attached.discover import SETTINGS, Discovered, discover, grant_own
 from clusters.attached.fit import fitted, over_caps, own_names
 from clusters.attached.hooks import capabilities
 from clusters.attached.own_topics import remove
+from clusters.attached.queries import AnyBroker
 from clusters.attached.registry import Owner, Registry
 from clusters.kafka.admin import create_topic, describe_config
 from clusters.kafka.connection import Connection
@@ -27,13 +28,11 @@ from clusters.live.reports import REQUEST_LIMIT_S, WORLD
 from clusters.live.servers import PREFIX
 from clusters.live.world import World
 from clusters.run.manifest import add_features, boot_id, manifest_of, topics_of
-from clusters.runtimes.nodes import Node
 from clusters.scenario.scenario import Scenario
 from clusters.waiting import wait_until
 from history.errors import BadInput, HarnessError, Refused
 from history.events import Event, read_events
 from history.manifest import ATTACHED, Manifest, NodeInfo, read_manifest
-from history.words import some_of
 
 RIGHTS = ("Create", "Describe", "DescribeConfigs", "Read", "Write", "Delete")  # on own topics
 
@@ -87,12 +86,13 @@ def _cluster(scenario: Scenario, described: ClusterFile, found: Discovered, toke
         id_prefix=f"{described.topics.prefix}{token}-",
         brokers={
             number: AttachedBroker(
-                host=found.brokers[number].address.host,
-                port=found.brokers[number].address.port,
+                host=address.host,
+                port=address.port,
                 rack=found.brokers[number].rack,
                 settings=dict(found.brokers[number].settings),
             )
             for number in scenario.cluster.broker_ids.values()
+            if (address := found.brokers[number].address)
         },
         description=described,
     )
@@ -118,7 +118,7 @@ def start(world: World) -> None:
         if "AUTHORIZATION_FAILED" not in str(error):
             raise
         raise BadInput(f"{error} The user needs these rights: {_grant(world, RIGHTS)}") from error
-    with _any_broker(world) as connection:
+    with _to_controller(world) as connection:
         _check_rights(world, registry.topic, authorized_operations(connection, registry.topic))
     for node in world.servers.brokers.values():
         world.note_start(node)
@@ -137,7 +137,7 @@ def create_own_topics(world: World) -> None:
     registry = registry_of(world)
     owner = Owner(run=str(world.folder.path), host=socket.gethostname(), boot_id=boot_id())
     settings = {}
-    with _any_broker(world) as connection:
+    with _to_controller(world) as connection:
         for name, topic in world.scenario.topics.items():
             registry.intend(name, owner)
             create_topic(connection, name, topic.assignment(world.scenario.cluster.broker_ids), topic.config)
@@ -150,13 +150,10 @@ def create_own_topics(world: World) -> None:
     manifest.model_copy(update={"topics": topics}).write(world.folder.manifest)
 
 
-def _any_broker(world: World, silent: Collection[Node] = ()) -> Connection:
-    return world.reports.connect(
-        next(node for node in world.servers.brokers.values() if node not in silent),
-        "CLIENT",
-        REQUEST_LIMIT_S,
-        forwards_to_controller=world.plan.mode == "kraft",
-    )
+def _to_controller(world: World) -> Connection:
+    connection = AnyBroker(world.reports.connect_client, world.servers.brokers).connection()
+    connection.forwards_to_controller = world.plan.mode == "kraft"
+    return connection
 
 
 def _id_of(connection: Connection, topic: str) -> str:
@@ -231,7 +228,7 @@ def end(world: World) -> list[str]:
     done = list(end_faults(world))
     registry = registry_of(world)
     own = [entry for entry in registry.entries().values() if entry.run == str(world.folder.path)]
-    with _any_broker(world, hooked(world.servers).silent()) as connection:
+    with _to_controller(world) as connection:
         removed = remove(registry, connection, own)
     if removed.remaining:
         raise HarnessError(not_deleted(removed.remaining))
@@ -241,7 +238,7 @@ def end(world: World) -> list[str]:
 def not_deleted(topics: Sequence[str]) -> str:
     """Return the sentence about topics that stay."""
     return (
-        f"The cluster deletes no topics (delete.topic.enable=false), so these remain: {some_of(topics)}; "
+        f"The cluster deletes no topics (delete.topic.enable=false), so these remain: {', '.join(topics)}; "
         "ask its owner to delete them, then run plimsoll clean --cluster."
     )
 

@@ -20,6 +20,7 @@ from clusters.run import attached
 from clusters.run.manifest import boot_id
 from clusters.runtimes import choose_runtime, open_runtime
 from clusters.waiting import wait_until
+from history.access import variables
 from history.errors import HarnessError, WaitTimeout, remove_each
 from history.folder import RunFolder, write_atomically
 from history.scratch import scratch
@@ -37,6 +38,11 @@ def write_lease(run: Path, kind: Lease) -> None:
     """Protect the run from ``reap`` by a process's life, or until a monotonic time."""
     expires_s = time.monotonic() + LEASE_S if kind == "time" else 0
     write_atomically(RunFolder(run).work / "lease", json.dumps({"boot": boot_id(), "expires_s": expires_s}))
+
+
+def end_lease(run: Path) -> None:
+    """Let ``reap`` remove the run."""
+    (RunFolder(run).work / "lease").unlink(missing_ok=True)
 
 
 @contextmanager
@@ -208,7 +214,7 @@ def _runs_on_docker() -> list[Path]:
 
 
 def _docker_address() -> str:
-    return os.environ.get("DOCKER_HOST") or (str(_DOCKER) if os.access(_DOCKER, os.R_OK | os.W_OK) else "")
+    return variables().get("DOCKER_HOST") or (str(_DOCKER) if os.access(_DOCKER, os.R_OK | os.W_OK) else "")
 
 
 def _is_down(address: str) -> bool:

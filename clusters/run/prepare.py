@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 import os
 import re
@@ -22,7 +23,7 @@ from clusters.run.attached import planned
 from clusters.run.leftovers import Lease, hold_scratch_run, write_lease
 from clusters.runtimes import capabilities, choose_runtime, open_runtime
 from clusters.scenario.load import Load
-from clusters.scenario.scenario import Scenario, cpus_of, load_scenario
+from clusters.scenario.scenario import Scenario, cpus_of, load_scenario, parse_scenario
 from history.errors import BadInput
 from history.folder import RunFolder
 from history.java import Java, java_of
@@ -30,7 +31,7 @@ from history.kafka_versions import CLIENT_RELEASES, OLDEST, Mode, Version
 
 
 def prepare(
-    scenario: str,
+    scenario: str | Mapping[str, Any],
     *,
     kafka: str,
     runtime: str = "auto",
@@ -45,6 +46,7 @@ def prepare(
 ) -> Path:
     """Check the request and make the run's folder, or none on errors; start nothing.
 
+    ``scenario`` is a name, a file, or a file's content.
     ``cluster`` describes one that somebody else runs, to which ``kafka``, ``runtime`` and ``subnet`` do not apply.
     ``changes`` is a JSON merge patch (RFC 7396) on the scenario. ``lease`` protects the run from ``reap``: by the
     caller's life (``hold_lease``), or by time, which ``hold_step`` renews.
@@ -90,8 +92,11 @@ def check(scenario: str, *, kafka: str, runtime: str = "auto", changes: Mapping[
     _plan(_scenario(scenario, changes, None), kafka, runtime=runtime, seed=None, subnet=None, labels={})
 
 
-def _scenario(name: str, changes: Mapping[str, Any] | None, rate: float | None) -> Scenario:
-    scenario = load_scenario(name, changes)
+def _scenario(given: str | Mapping[str, Any], changes: Mapping[str, Any] | None, rate: float | None) -> Scenario:
+    if isinstance(given, str):
+        scenario = load_scenario(given, changes)
+    else:
+        scenario = parse_scenario(json.dumps(given), "the given scenario", changes)
     if scenario.cluster.ids:
         raise BadInput(f"Scenario {scenario.name} sets cluster.ids, which only --cluster does; leave it out.")
     return with_rate(scenario, rate)

@@ -1,6 +1,6 @@
 """The stages of a run in order.
 
-Keep imports light: a DAG file is parsed repeatedly. Judging and pages follow in ``operators.stages``.
+Keep imports light: a DAG file is parsed repeatedly. Judging and pages follow in ``service.stages``.
 """
 
 from __future__ import annotations
@@ -66,13 +66,13 @@ class Stage:
 
 
 _CAPTURING = "capturing every replica's offsets"
-_BEFORE = (
+BEFORE = (  # the phases
     Stage("start_cluster", "starting the cluster", 12.0, 900.0, role="start"),
     Stage("create_topics", "creating the topics", 2.0),
     Stage("start_clients", "starting the clients", 4.0, role="setup"),
     Stage("capture_before", _CAPTURING, 1.0, call="capture", arguments=("before",)),  # an empty topic shows nothing
 )
-_AFTER = (
+_READ = (
     Stage("stop_producers", "stopping the producers", 2.0, waits_s=answers_s),
     Stage("quiesce", "waiting for the replicas to come to rest", 3.0, waits_s=open_transaction_s),
     Stage("drain", "reading every record again", 5.0, MAX_DRAIN_S + 300.0),
@@ -81,15 +81,16 @@ _AFTER = (
 STOP_CLIENTS = Stage("stop_clients", "stopping the clients", 2.0, role="end", waits_s=_last_reads_s)
 COLLECT = Stage("collect", "collecting logs, segments and checkpoints", 5.0, 900.0, role="end")
 TEAR_DOWN = Stage("tear_down", "removing everything that was started", 4.0, role="teardown")
+AFTER = (*_READ, STOP_CLIENTS, COLLECT, TEAR_DOWN)
 
 
 def stages(scenario: Scenario) -> tuple[Stage, ...]:
     """Return the stages of recording a scenario."""
     stop = replace(STOP_CLIENTS, expected_s=STOP_CLIENTS.expected_s + settle_s(scenario))
-    start, *before = _BEFORE
+    start, *before = BEFORE
     if scenario.cluster.ids:
         start = replace(start, text="checking the cluster", expected_s=1.0)
-    return (start, *before, *_phases(scenario), *_AFTER, stop, COLLECT, TEAR_DOWN)
+    return (start, *before, *_phases(scenario), *_READ, stop, COLLECT, TEAR_DOWN)
 
 
 def _phases(scenario: Scenario) -> list[Stage]:

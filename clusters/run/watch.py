@@ -12,7 +12,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from clusters.attached.discover import CLIENT_ID, Discovered
+from clusters.attached.cluster_file import ClusterFile
+from clusters.attached.discover import WATCH, Discovered
 from clusters.attached.incidents import Incidents
 from clusters.attached.state import PartitionNow, WatchState
 from clusters.clients import prober
@@ -23,7 +24,7 @@ from clusters.kafka.probe import Tick
 from clusters.run.manifest import boot_id, host_fingerprint
 from history.events import EventLog
 from history.folder import RunFolder
-from history.manifest import Manifest, NodeInfo, TopicInfo
+from history.manifest import UNKNOWN, Manifest, NodeInfo, TopicInfo
 from history.partitioned import streams_to_parquet
 from history.product import product
 from history.streams import read_stream
@@ -36,12 +37,12 @@ PHASE = "watch"
 class Watch:
     """A watch in progress; ``folder`` looks like a run's, so that its metrics can be served."""
 
-    def __init__(self, runs: Path, found: Discovered, access: Access | None, hz: float) -> None:
+    def __init__(self, runs: Path, file: ClusterFile, found: Discovered, access: Access | None, hz: float) -> None:
         now = datetime.now(UTC)
         self.folder = RunFolder(runs / f"{now:%Y%m%d-%H%M%S}-watch-{secrets.token_hex(2)}")
         self._events = EventLog(self.folder.events)
         self._incidents = Incidents(self._events, PHASE)
-        self._found, self._access, self._hz = found, access, hz
+        self._file, self._found, self._access, self._hz = file, found, access, hz
         min_isr = {
             name: int(topic.settings["min.insync.replicas"])
             for name, topic in found.topics.items()
@@ -87,11 +88,12 @@ class Watch:
 
     def _config(self) -> ProberConfig:
         return ProberConfig(
-            client_id=CLIENT_ID,
+            client_id=WATCH,
+            id_prefix=self._file.topics.prefix,
             out=str(self._streams),
-            summary=str(self.folder.clients / f"{CLIENT_ID}.json"),
+            summary=str(self.folder.clients / f"{WATCH}.json"),
             access=str(self._access.path) if self._access else None,
-            brokers={broker.broker_id: str(broker.address) for broker in self._found.brokers.values()},
+            brokers={number: str(broker.address or "") for number, broker in self._found.brokers.items()},
             assignment={name: topic.assignment for name, topic in self._found.topics.items()},
             hz=self._hz,
             topic_ids={name: topic.topic_id for name, topic in self._found.topics.items() if topic.topic_id},
@@ -121,7 +123,7 @@ def _manifest(run_id: str, found: Discovered, hz: float) -> Manifest:
         NodeInfo(
             name=f"broker-{broker.broker_id}",
             role="broker",
-            address=str(broker.address),
+            address=str(broker.address or UNKNOWN),
             node_id=broker.broker_id,
             config=dict(broker.settings),
         )
@@ -135,7 +137,7 @@ def _manifest(run_id: str, found: Discovered, hz: float) -> Manifest:
         scenario_digest="",
         faults=[],
         traits={},
-        kafka_version="unknown",
+        kafka_version=UNKNOWN,
         kafka_jars_digest="",
         seed=0,
         started_at=datetime.now(UTC).isoformat(),

@@ -38,7 +38,7 @@ NEEDS = {
     "aborted_read": Needs(sources("sends", "polls")),
     # judge/checks/atomicity.py, judge/checks/visibility.py
     "torn_transaction": Needs(_ACCOUNT, whole=sources("polls"), helpful=_LOGS),
-    "hanging_transaction": Needs(sources("replicas"), whole=sources("replicas")),
+    "hanging_transaction": Needs(sources("sends", "replicas"), whole=sources("replicas")),
     # judge/checks/exactly_once.py
     "lost_output": Needs(sources("polls"), whole=sources("polls")),
     "duplicate_output": Needs(sources("polls")),

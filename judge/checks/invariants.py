@@ -262,7 +262,7 @@ INVARIANTS = {
     "I26": Invariant(
         "log start <= last stable offset <= every later high watermark of the same leader",
         (replicas.i26_stable_offset,),
-        reads=sources("replicas", "isr"),
+        reads=sources("sends", "replicas", "isr"),  # of transactional producers
         required=Required.ALWAYS,
         applies=lambda of: of.run.transactional,
     ),

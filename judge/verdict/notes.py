@@ -56,12 +56,17 @@ def topics_made_anew(events: Iterable[Event]) -> list[str]:
 def silent_brokers(events: Iterable[Event]) -> list[str]:
     """Return a sentence per broker that a watch did not see for some time."""
     silent: dict[int, list[float]] = {}
+    first: dict[int, str] = {}
     for event in events:
         if event.kind == "broker_silent":
-            silent.setdefault(event.detail["broker_id"], []).append(event.detail["seconds"])
+            broker_id, seconds = event.detail["broker_id"], event.detail["seconds"]
+            silent.setdefault(broker_id, []).append(seconds)
+            if event.detail.get("since_start"):
+                first[broker_id] = f", at first for {seconds:,.0f} s from the start on"
     return [
         f"Broker {broker_id} did not answer for {sum(seconds):,.0f} s"
-        f"{f' in {len(seconds)} periods' if len(seconds) > 1 else ''}: its replicas were not judged then."
+        f"{f' in {len(seconds)} periods' if len(seconds) > 1 else ''}{first.get(broker_id, '')}: "
+        "its replicas were not judged then."
         for broker_id, seconds in sorted(silent.items())
     ]
 

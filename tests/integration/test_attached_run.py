@@ -73,6 +73,22 @@ def test_a_leader_is_killed_in_zookeeper_mode(tmp_path: Path) -> None:
         assert cluster.topics() == {"plimsoll-registry"}
 
 
+def test_a_password_in_the_environment_is_in_no_run_folder(
+    cluster: OwnCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Clients get it from their environment; the user is in a file."""
+    file = described(cluster, tmp_path)
+    client = tmp_path / "client.properties"
+    (tmp_path / "names").write_text("user=ann\n")
+    client.write_text(
+        client.read_text().replace("ann-secret", "${env:ANN_PASSWORD}").replace('"ann"', '"${file:names:user}"')
+    )
+    monkeypatch.setenv("ANN_PASSWORD", "ann-secret")
+    run, why = recorded(file, scenario(tmp_path))
+    assert (why, verdict_of(run)["verdict"]) == ("", "pass")
+    assert [path for path in run.path.rglob("*") if path.is_file() and b"ann-secret" in path.read_bytes()] == []
+
+
 # --- what is refused -----------------------------------------------------------------------------
 
 

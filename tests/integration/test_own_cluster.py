@@ -21,6 +21,7 @@ from kafka.admin import ACLOperation
 
 from clusters.paths import ROOT
 from clusters.waiting import wait_until
+from evidence.silences import MAX_SILENCE_S
 from history.folder import RunFolder
 from history.java import java_of
 from history.kafka_versions import CLIENT_RELEASES, DEFAULT_RELEASE
@@ -28,7 +29,7 @@ from tests.authority import DAY, Authority
 from tests.own_cluster import OwnCluster, free_port, own_cluster
 
 pytestmark = pytest.mark.cluster
-CUT_S = 15
+CUT_S = MAX_SILENCE_S + 1  # a run of ours would be unknown
 
 
 @pytest.fixture(scope="module")
@@ -95,6 +96,27 @@ def test_a_user_with_read_watches_a_broker_die_and_return(cluster: OwnCluster, t
     assert "the offsets of every replica and the brokers' metadata" in verdict["sentence"]
     assert "lost_write" in verdict["not_judged"]
     assert any("Broker 2 did not answer" in reason for reason in verdict["reasons"])
+
+
+def test_a_broker_that_is_down_at_the_start_is_watched_once_it_returns(cluster: OwnCluster, tmp_path: Path) -> None:
+    """The cluster does not list it then; its replicas are silent, without offsets, until its first answer."""
+    cluster.kill(3)
+    cluster.wait_until_unlisted(3)
+    process = watch(cluster.file(cluster.login()), tmp_path, "orders", "--json")
+    lines = lines_of(process)
+    line = next(line for line in lines if line["partitions"][0]["replicas"][2]["error"])
+    replica = line["partitions"][0]["replicas"][2]
+    assert (replica["broker_id"], replica["error"], replica["log_end_offset"]) == (3, "unreachable", None)
+    cluster.start_broker(3)
+    assert next(line for line in lines if in_state(line, "healthy"))
+    for _ in range(5):  # samples that can be judged
+        next(lines)
+    run, verdict = ended(process, lines)
+    assert any("Broker 3 did not answer for" in why and "from the start on" in why for why in verdict["reasons"])
+    assert "hanging_transaction" in verdict["not_judged"]
+    rows = pq.read_table(run.table("replicas")).to_pylist()
+    errors = [row["error"] for row in sorted(rows, key=lambda row: row["sent_ns"]) if row["broker_id"] == 3]
+    assert (errors[0], errors[-1]) == ("unreachable", None)
 
 
 def test_a_missing_right_is_named_with_the_command_that_grants_it(cluster: OwnCluster, tmp_path: Path) -> None:

@@ -73,7 +73,7 @@ def test_healthy_replicas_pass_what_they_can_show(tmp_path: Path) -> None:
     found = judged(tmp_path / "run", HEALTHY)
     assert lacking(found) == []
     assert set(verdicts(found).values()) == {"pass"}
-    assert {"I1", "I2", "I3"} <= verdicts(found).keys() <= {"I1", "I2", "I3", "I6", "I26"}
+    assert {"I1", "I2", "I3"} <= verdicts(found).keys() <= {"I1", "I2", "I3", "I6"}
 
 
 def test_a_high_watermark_above_the_log_end_fails(tmp_path: Path) -> None:
@@ -105,7 +105,8 @@ def test_what_clients_were_promised_is_listed_as_not_judged(tmp_path: Path) -> N
     run = open_folder(RunFolder(tmp_path / "run"))
     left_out = not_judged(run, found.tables)
     assert {"lost_write", "duplicate", "precommitted_read", "I4", "I12", "I20"} <= set(left_out)
-    assert not {"I1", "I2", "hanging_transaction"} & set(left_out)
+    assert {"hanging_transaction", "I26"} <= set(left_out)  # a watch does not know which producers have transactions
+    assert not {"I1", "I2", "I3", "I6"} & set(left_out)
     assert not_judged(replace(run, manifest=manifest()), found.tables) == []
 
 

@@ -13,6 +13,7 @@ import docker
 from docker.errors import APIError, ContainerError, DockerException
 
 from clusters.waiting import wait_until
+from history.access import variables
 from history.errors import HarnessError
 
 RUN_LABEL = "plimsoll.run"
@@ -50,7 +51,7 @@ def said_by(error: Exception) -> str:
 def connected(timeout_s: int = 60) -> Iterator[docker.DockerClient]:
     """Yield a client of the daemon."""
     with trying("be reached"):
-        client = docker.from_env(timeout=timeout_s)
+        client = docker.from_env(timeout=timeout_s, environment=variables())
     try:
         yield client
     finally:
@@ -75,7 +76,7 @@ class Daemon:
     @cached_property
     def client(self) -> docker.DockerClient:
         """Return a client, made on first use within ``trying``."""
-        return docker.from_env(timeout=60)
+        return docker.from_env(timeout=60, environment=variables())
 
     @property
     def label(self) -> dict[str, str]:

@@ -12,6 +12,7 @@ from clusters.attached.fit import fitted, not_applied, over_caps, own_names
 from clusters.scenario.scenario import Scenario, load_scenario, scenario_names
 
 THREE = {4: "east", 7: "west", 5: None}
+SETTINGS = {"replica.lag.time.max.ms": "5000"}
 
 
 def scenario(**change: Any) -> Scenario:
@@ -20,7 +21,12 @@ def scenario(**change: Any) -> Scenario:
         {
             "name": "s",
             "why": "Kill the leader of orders.",
-            "cluster": {"brokers": 3, "config": {"replica.lag.time.max.ms": "5000"}, "jvm": "production"},
+            "cluster": {
+                "brokers": 3,
+                "config": {"replica.lag.time.max.ms": "5000"},
+                "jvm": "production",
+                "session_timeout": "4s",
+            },
             "topics": {"orders": {"replicas": ["A", "B", "C"]}, "orders-1": {"replicas": ["B"]}},
             "load": {"topic": "orders", "rate": 100, "record_bytes": 1000},
             "phases": [
@@ -61,6 +67,7 @@ def test_settings_of_the_cluster_are_its_owners() -> None:
     plan = scenario()
     assert fitted(plan, THREE, NAMES).cluster.config == {}
     assert list(not_applied(plan, {4: {"replica.lag.time.max.ms": "30000"}, 5: {}})) == [
+        "cluster.session_timeout is not applied",
         "cluster.jvm is not applied",
         "cluster.config.replica.lag.time.max.ms=5000 is not applied; the brokers have 30000, unknown",
     ]

@@ -92,9 +92,10 @@ def test_a_run_ends_once_others_suffer(parts: tuple[Guard, FakeNeighbours, FakeR
 
 
 def test_a_topic_that_was_made_anew_ends_the_run(parts: tuple[Guard, FakeNeighbours, FakeRegistry]) -> None:
-    """Also without a fault."""
+    """Also without a fault; before one, the phase has just checked its step."""
     guard, _, registry = parts
     registry.replaced = True
+    guard.before_fault([1], is_first=True)
     with pytest.raises(HarnessError, match="another id"):
         guard.during(faults=False)
 

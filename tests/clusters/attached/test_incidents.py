@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
+from clusters.attached import incidents
 from clusters.attached.incidents import Incidents
 from clusters.kafka.probe import INCONSISTENT_TOPIC_ID, ReplicaSample, Tick
 from history.events import EventLog, read_events
@@ -36,6 +39,16 @@ def test_a_silence_lasts_from_answer_to_answer(tmp_path: Path) -> None:
 def test_a_silence_that_does_not_end_is_recorded(tmp_path: Path) -> None:
     """It ends with the watch; a broker that answers always has no event."""
     assert [kind for kind, _ in recorded(tmp_path, tick(1), tick(3, "timeout"))] == ["broker_silent"]
+
+
+def test_a_silence_from_the_start_on_is_recorded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It lasts until the first answer; a later silence is not from the start on."""
+    monkeypatch.setattr(incidents.time, "monotonic_ns", lambda: 0)
+    ticks = [tick(1, "unreachable"), tick(4), tick(5, "timeout"), tick(6)]
+
+    first, second = (detail for _, detail in recorded(tmp_path, *ticks))
+    assert first == {"broker_id": 2, "seconds": 4.0, "error": "unreachable", "since_start": True}
+    assert second == {"broker_id": 2, "seconds": 2.0, "error": "timeout"}
 
 
 def test_a_broker_that_answers_has_no_incident(tmp_path: Path) -> None:

@@ -26,6 +26,7 @@ from clusters.clients.nodes import (
     set_rate,
     start_member,
 )
+from clusters.kafka.access import Access
 from clusters.kafka.builds import Build
 from clusters.waiting import wait_until
 from history.errors import HarnessError
@@ -94,6 +95,19 @@ def test_kafkas_own_producer_is_a_program_of_its_own(several: Any) -> None:
     assert java.readable == (Path("/tools"), A_JAVA.home)
     assert config_of(several, "ledger")["value_prefix"] == 1
     assert (python.role, python.arguments[1], python.readable) == ("producer", "clusters.clients.producer", ())
+
+
+def test_clients_get_the_variables_that_their_login_names(
+    several: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The secret is in the environment alone; a client without a login gets none."""
+    assert client_node(several, "prober").environment == {}
+    monkeypatch.setenv("PASSWORD", "s3cret")
+    (tmp_path / "client.properties").write_text("ssl.key.password=${env:PASSWORD}")
+    several.access = lambda _: Access(tmp_path / "client.properties")
+    node = client_node(several, "web-1")
+    assert node.environment == {"PASSWORD": "s3cret"}
+    assert "s3cret" not in (node.folder / "config.json").read_text()
 
 
 def test_readers_read_what_is_committed_of_all_topics(several: Any) -> None:

@@ -28,6 +28,7 @@ VIEW = ClusterView(30, 40, 1, {1: ("a", 9094)}, [PartitionView("t", 0, 1, 3, [1,
 class Idle(nullcontext[None]):
     """A connection that is never used nor throttled."""
 
+    host = "b"
     throttled_until_ns = 0
 
 
@@ -149,10 +150,26 @@ def test_each_broker_is_asked_for_its_own_replicas() -> None:
     assert (second.probe.connection.host, second.probe.connection.port) == ("::1", 9094)
 
 
+def test_a_broker_without_an_address_is_probed_once_another_one_reports_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Until then its replicas are rows with an error; a broker with an address keeps it."""
+    brokers = {1: "10.0.0.1:9094", 2: ""}
+    config = ProberConfig(client_id="p", out="", summary="", brokers=brokers, assignment={"t": {0: [1, 2]}})
+    first, second = prober.watches(config)
+    reached: list[str] = []
+    monkeypatch.setattr(prober.BrokerProbe, "sample", lambda probe: reached.append(probe.connection.host) or [])
+
+    assert [sample.error for sample in second.tick(with_isr=False).samples] == ["unreachable"]
+    first._follow(replace(VIEW, brokers={1: ("other", 1), 2: ("b2", 9095)}))
+    for broker in (first, second):
+        assert broker.tick(with_isr=False).samples == []
+    assert reached == ["10.0.0.1", "b2"]
+    assert second.probe.connection.port == 9095
+
+
 def test_a_replica_that_moves_in_is_probed_from_then_on() -> None:
     """A replica that is reassigned to a broker is probed from then on; replicas elsewhere are not."""
     moved = SimpleNamespace(
-        partitions=[PartitionView("u", 0, 2, 1, [2, 1], [2], []), PartitionView("u", 1, 2, 1, [2], [2], [])]
+        brokers={}, partitions=[PartitionView("u", 0, 2, 1, [2, 1], [2], []), PartitionView("u", 1, 2, 1, [2], [2], [])]
     )
     broker = watch()
     broker._follow(moved)  # type: ignore[arg-type]  # it has what is used

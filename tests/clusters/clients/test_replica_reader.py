@@ -38,6 +38,7 @@ def reader(tmp_path: Path) -> Any:
     world: Any = SimpleNamespace(
         folder=folder,
         scenario=told,
+        plan=SimpleNamespace(id_prefix=""),
         partitions=[T0],
         reports=SimpleNamespace(connect=lambda node, *_, **__: nullcontext(node)),
         servers=SimpleNamespace(node=lambda number: SimpleNamespace(name=f"broker-{number}")),

@@ -8,10 +8,11 @@ from typing import Any
 
 import pytest
 
-from clusters.faults import hooked
+from clusters.faults import hooked, phase
 from clusters.faults.hooked import HookDisconnected
 from history.errors import WaitTimeout
 from tests.clusters.fakes import FakeWorld, scenario
+from tests.clusters.faults.phases import LOAD, run
 
 
 class Hooks:
@@ -74,3 +75,17 @@ def test_a_silent_broker_shows_a_cut_from_clients(world: Any) -> None:
         cut.verify_injected()
     world.servers.runtime.states["broker-1"] = "paused"
     assert cut.verify_injected() == {"probe": "it does not answer"}
+
+
+def test_a_runs_topics_are_checked_once_before_a_fault(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Others on the cluster are checked after the target is known; a step without a fault checks topics alone."""
+    monkeypatch.setattr(phase, "capture_offsets", lambda *_: None)
+    calls: list[str] = []
+    world: Any = FakeWorld(tmp_path, scenario([{"kill": "A"}, {"hold": "1ms"}], load=LOAD))
+    world.guard = SimpleNamespace(
+        check_topics=lambda: calls.append("topics"),
+        before_fault=lambda _brokers, is_first: calls.append(f"others {is_first}"),
+        during=lambda faults: None,
+    )
+    run(tmp_path, {"kill": "A"}, {"hold": "1ms"}, world=world)
+    assert calls == ["topics", "others True", "topics"]

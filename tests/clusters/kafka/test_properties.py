@@ -4,7 +4,14 @@ from pathlib import Path
 
 import pytest
 
-from clusters.kafka.properties import parse_properties, read_properties, render, resolved
+from clusters.kafka.properties import (
+    environment_of,
+    parse_properties,
+    providers_of,
+    read_properties,
+    render,
+    resolved,
+)
 from history.errors import BadInput
 
 
@@ -34,6 +41,24 @@ def test_references_to_secrets_are_resolved(tmp_path: Path, monkeypatch: pytest.
     client = tmp_path / "client.properties"
     client.write_text("a=${file:secrets.properties:password}\nb=${directory:folder:user}!\nc=${env::TOPIC}\nd=${x}\n")
     assert resolved(read_properties(client), client) == {"a": "s3", "b": "ann!", "c": "orders", "d": "${x}"}
+
+
+def test_variables_that_are_referred_to_are_passed_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    """In both spellings; others are not, even with the same name in a file."""
+    for name in ("USER_NAME", "PASSWORD", "OTHER"):
+        monkeypatch.setenv(name, name.lower())
+    jaas = 'username="${env:USER_NAME}" password="${env::PASSWORD}"'
+    settings = {"sasl.jaas.config": jaas, "ssl.key.password": "${file:secrets:OTHER}"}
+    assert environment_of(settings) == {"USER_NAME": "user_name", "PASSWORD": "password"}
+
+
+def test_java_gets_the_providers_of_references() -> None:
+    """Only those that are used; a text without a reference needs none."""
+    assert providers_of({"a": "${env:NAME}", "b": "${vault:x:y}"}) == {
+        "config.providers": "env",
+        "config.providers.env.class": "org.apache.kafka.common.config.provider.EnvVarConfigProvider",
+    }
+    assert providers_of({"a": "$env:NAME"}) == {}
 
 
 @pytest.mark.parametrize(

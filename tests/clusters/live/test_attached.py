@@ -7,11 +7,15 @@ from pathlib import Path
 import pytest
 
 from clusters.attached.cluster_file import ClusterFile
+from clusters.kafka.connection import Connection
+from clusters.live import attached as module
+from clusters.live import reports
 from clusters.live.attached import EFFECT_S, RETURN_S, AttachedServers
 from clusters.live.plan import AttachedBroker, AttachedCluster
 from clusters.runtimes.nodes import Node
 from history.events import EventLog, read_events
 from history.folder import RunFolder
+from tests.clusters.fakes import plan_of, scenario
 
 HOOK = {"run": ["true", "{broker}"], "limit": "3s"}
 
@@ -43,6 +47,33 @@ def hooks(folder: Path) -> list[tuple[str, str]]:
     events = folder / "events.jsonl"
     found = read_events(events) if events.exists() else ()
     return [(event.detail["name"], event.target) for event in found if event.kind == "hook"]
+
+
+def test_connections_have_the_prefix_of_the_cluster_file(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Those that look for a broker, and those of what is reported; on own clusters the name is the product's."""
+    ids: list[str] = []
+
+    def connection(_host: str, _port: int, _limit_s: float, client_id: str, **_: object) -> Connection:
+        ids.append(client_id)
+        return Connection("b", 1, 1.0)
+
+    monkeypatch.setattr(Connection, "send", lambda *_: None)
+    monkeypatch.setattr(module, "Connection", connection)
+    monkeypatch.setattr(reports, "Connection", connection)
+    description = ClusterFile.model_validate({"bootstrap": ["b1:9092"], "topics": {"prefix": "chaos."}})
+    made = plan_of(scenario([{"hold": 1}]))
+    cluster = AttachedCluster(
+        cluster_id="abc",
+        mode="kraft",
+        id_prefix="chaos.5a3e-",
+        brokers={1: AttachedBroker(host="b1", port=9092)},
+        description=description,
+    )
+    servers = AttachedServers(cluster, RunFolder(tmp_path), EventLog(tmp_path / "events.jsonl"), None, 60.0)
+    servers.silent()
+    for plan in (made.model_copy(update={"cluster": cluster}), made):
+        reports.Reports(servers, plan, None).connect_client(1)
+    assert ids == ["chaos.world", "chaos.world", "plimsoll-world"]
 
 
 def test_an_effect_has_the_hooks_limit_and_a_return_more(servers: AttachedServers) -> None:

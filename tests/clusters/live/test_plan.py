@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from clusters.attached.cluster_file import Address, ClusterFile
+from clusters.attached.cluster_file import ClusterFile
 from clusters.live.plan import AttachedBroker, AttachedCluster, Plan, read_plan
+from clusters.runtimes.ports import Endpoint
 from history.errors import EvidenceError, HarnessError
 from history.folder import RunFolder
 from tests.clusters.fakes import A_JAVA, plan_of, scenario
@@ -22,7 +23,7 @@ ATTACHED = Plan(
         mode="kraft",
         brokers={1: AttachedBroker(host="b-1", port=9092, rack="r", settings={"broker.id": "1"})},
         id_prefix="plimsoll-5a3e-",
-        description=ClusterFile(bootstrap=[Address(host="b-1", port=9092)]),
+        description=ClusterFile(bootstrap=[Endpoint("b-1", 9092)]),
     ),
 )
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,7 @@ phases:
 """
 
 
-def prepared(told: str, tmp_path: Path, **change: Any) -> Path:
+def prepared(told: str | Mapping[str, Any], tmp_path: Path, **change: Any) -> Path:
     """Prepare a run with these changes, under ``runs/``."""
     return prepare(told, **{"kafka": "3.9.1", "runs": tmp_path / "runs", **change})
 

@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 import yaml
 
-from clusters.attached.cluster_file import Address
 from clusters.attached.discover import Broker, Discovered
 from clusters.run import attached
 from clusters.run.attached import OpenFault, open_faults, planned
+from clusters.runtimes.ports import Endpoint
 from clusters.scenario.scenario import Scenario
 from history.errors import BadInput
 from history.events import Event
@@ -39,7 +39,7 @@ def brokers(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     ids = [3, 1, 2]
 
     def discover(*_: object) -> Discovered:
-        found = {number: Broker(number, Address(host=f"b{number}", port=9092)) for number in ids}
+        found = {number: Broker(number, Endpoint(f"b{number}", 9092)) for number in ids}
         return Discovered("abc", found, {}, mode="kraft")
 
     monkeypatch.setattr(attached, "discover", discover)

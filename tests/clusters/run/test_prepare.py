@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from clusters.kafka import builds
 from clusters.live.world import World
@@ -47,6 +48,17 @@ def test_what_an_upgrade_goes_to_is_fetched_beforehand(tmp_path: Path) -> None:
         "3.9.1": ("3.9.1", Path("/jars/3.9.1"))
     }
     assert (kraft.scenario.cluster.metadata_version, zookeeper.scenario.cluster.metadata_version) == (None, "3.8")
+
+
+def test_a_scenario_can_be_given_whole(tmp_path: Path) -> None:
+    """A scenario's content makes the same plan as its file, and a wrong one is rejected like a file."""
+    whole = yaml.safe_load(SCENARIO)
+    (tmp_path / "small.yaml").write_text(SCENARIO)
+    by_file = World(prepared(str(tmp_path / "small.yaml"), tmp_path)).plan
+
+    assert World(prepared(whole, tmp_path)).plan.scenario == by_file.scenario
+    with pytest.raises(BadInput, match="the given scenario: unknown field 'clusters'"):
+        prepared(whole | {"clusters": {}}, tmp_path)
 
 
 @pytest.mark.parametrize(

@@ -78,6 +78,7 @@ def test_no_secret_of_the_environment_reaches_a_node(runtime: ProcessRuntime, mo
     """A node's environment has a few named variables and none of the caller's secrets."""
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "s3cret")
     monkeypatch.setenv("AIRFLOW_CONN_SPARK_DEFAULT", "{}")
+    monkeypatch.setenv("PLIMSOLL_AIRFLOW_TOKEN", "s3cret")
     monkeypatch.setenv("TZ", "Europe/Zurich")
     runtime.start(node(runtime, code="import os; print(*sorted(os.environ))"))
     await_state(runtime, "broker-1", "exited")

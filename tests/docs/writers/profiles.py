@@ -1,8 +1,8 @@
-"""Write the table in docs/verdicts.md of the checks that each kind of run can make."""
+"""Write the tables in docs/verdicts.md: the checks that each kind of run can make, and what recorded ones showed."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import groupby
 
 from evidence.profiles import RECORDED, WATCHED, Profile, attached
@@ -11,8 +11,10 @@ from history.manifest import ATTACHED
 from judge.checks.anomalies import Needs
 from judge.checks.invariants import INVARIANTS
 from judge.run import CHECKS
+from tests.acceptance.profiles import RESULTS
 from tests.docs.texts import GENERATED_PART
 from tests.docs.writers.registry import DOCS
+from tests.rows import Row, read
 
 PROFILES = {
     "own": RECORDED,
@@ -24,9 +26,10 @@ PROFILES = {
 
 
 def pages() -> dict[str, str]:
-    """Return the page by file name, with the table of today."""
+    """Return the page by file name, with the tables of today."""
     page = (DOCS / "verdicts.md").read_text()
-    return {"verdicts.md": GENERATED_PART.sub(lambda part: f"{part[1]}\n{table()}\n{part[3]}", page)}
+    tables = f"{table()}\n\n{recorded(read(RESULTS))}"
+    return {"verdicts.md": GENERATED_PART.sub(lambda part: f"{part[1]}\n{tables}\n{part[3]}", page)}
 
 
 def table() -> str:
@@ -37,6 +40,22 @@ def table() -> str:
     lines = [f"| checks | {' | '.join(PROFILES)} |", f"|---|{'---|' * len(PROFILES)}"]
     lines += [f"| {', '.join(ranges(names))} | {' | '.join(marks)} |" for marks, names in rows.items()]
     return "\n".join(lines)
+
+
+def recorded(rows: Sequence[Row]) -> str:
+    """Return the table of recorded runs and watches; those with the same result share a row."""
+    cases: dict[tuple[str, ...], list[str]] = {}
+    for row in rows:
+        result = row["evidence"] or "–", str(row["judged"]), str(row["not_judged"]), _verdict(row)
+        cases.setdefault(result, []).append(row["case"])
+    lines = ["| recorded | evidence that the verdict names | judged | not judged | verdict |", "|---|---|---|---|---|"]
+    lines += [f"| {'; '.join(names)} | {' | '.join(result)} |" for result, names in cases.items()]
+    return "\n".join(lines)
+
+
+def _verdict(row: Row) -> str:
+    """Return the verdict, and the sentence of one that is no pass."""
+    return "pass" if row["verdict"] == "pass" else f"{row['verdict']}: {row['sentence'].removeprefix('Inconclusive: ')}"
 
 
 def mark(check: Needs, profile: Profile) -> str:

@@ -30,6 +30,16 @@ def test_runs_of_a_cell_are_added_up() -> None:
     ]
     page = load_matrix.render(told)
 
-    assert "| zstd | 2.8.2 | 1 fail, 1 pass (KAFKA-14704) | 1/2 | 2,000 | 0 | 0 | 2026-11-23 |" in page
-    assert "| lz4 | 2.8.2 | 1 pass | 1/1 |" in page
+    assert "| zstd | 2.8.2 | 1 fail, 1 pass (KAFKA-14704) | 2,000 |" in page
+    assert "| lz4 | 2.8.2 | 1 pass | 1,000 |" in page
     assert "| zstd | 4.4.0 | not tried |" in page
+
+
+def test_recount_losses_and_dates_are_those_of_all_runs() -> None:
+    """A run whose recount differs is counted, as is a lost record; the first and the last date are named."""
+    page = load_matrix.render(
+        [row("codec lz4", "2.8.2"), row("codec lz4", "4.4.0", recount_agrees=False, lost=3, date="2026-11-25")]
+    )
+
+    assert "2026-11-23 to 2026-11-25." in page
+    assert "**1 of 2** runs: 3 acknowledged records are lost, 0 are there twice." in page

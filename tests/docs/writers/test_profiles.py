@@ -3,7 +3,7 @@
 from history.anomalies import SEVERITY
 from judge.checks import invariants
 from judge.run import CHECKS
-from tests.docs.writers.profiles import PROFILES, mark, pages, ranges, table
+from tests.docs.writers.profiles import PROFILES, mark, pages, ranges, recorded, table
 
 
 def test_every_check_is_in_one_row() -> None:
@@ -26,6 +26,25 @@ def test_consecutive_invariants_are_a_range() -> None:
     ]
 
 
-def test_only_the_table_is_written() -> None:
-    """The page around the table is as it was."""
+def test_recorded_runs_are_listed_with_what_was_not_judged() -> None:
+    """The sentence is that of a verdict that is no pass; a rejected run has no evidence."""
+    row = {
+        "case": "run",
+        "evidence": "clients",
+        "judged": 20,
+        "not_judged": 9,
+        "verdict": "pass",
+        "sentence": "Pass, so.",
+    }
+    unknown = row | {"verdict": "unknown", "sentence": "Inconclusive: evidence is missing."}
+    rejected = row | {"evidence": "", "judged": 0, "not_judged": 29, "verdict": "rejected", "sentence": "No."}
+    assert recorded([row, unknown, rejected, row | {"case": "again"}]).splitlines()[2:] == [
+        "| run; again | clients | 20 | 9 | pass |",
+        "| run | clients | 20 | 9 | unknown: evidence is missing. |",
+        "| run | – | 0 | 29 | rejected: No. |",
+    ]
+
+
+def test_only_the_tables_are_written() -> None:
+    """The page around the tables is as it was."""
     assert "## Evidence by kind of run" in pages()["verdicts.md"]

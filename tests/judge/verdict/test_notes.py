@@ -48,6 +48,19 @@ def test_a_broker_that_did_not_answer_is_noted():
     ]
 
 
+def test_a_broker_that_did_not_answer_at_the_start_is_noted():
+    """The reason says from when on the broker was observed; a later silence alone does not."""
+    silences = [
+        of("broker_silent", broker_id=2, seconds=8.0, since_start=True),
+        of("broker_silent", broker_id=2, seconds=3.0),
+    ]
+
+    assert notes.silent_brokers(silences) == [
+        "Broker 2 did not answer for 11 s in 2 periods, at first for 8 s from the start on: "
+        "its replicas were not judged then."
+    ]
+
+
 def test_a_broker_that_came_back_by_itself_is_noted():
     """Only after a fault that no step ends."""
     ended = [of("injected", returns_by_itself=True), of("injected"), of("healed")]
