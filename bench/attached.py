@@ -1,4 +1,4 @@
-"""Measure what a watch costs, and the load of an attached run: ``python -m bench.attached``."""
+"""Measure what a watch costs, also to another load, and the load of an attached run: ``python -m bench.attached``."""
 
 from __future__ import annotations
 
@@ -15,26 +15,34 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import psutil
+import pyarrow as pa
 import pyarrow.parquet as pq
 from kafka import KafkaProducer
 from kafka.admin import KafkaAdminClient, NewTopic
 
 from bench import targets
+from bench.clients import PARTITIONS as PARTITIONS_OF_LOAD
 from bench.clients import Bench, cluster
 from bench.host import host
+from clusters.clients.configs import ProducerConfig
+from clusters.clients.ledger import sends_of
 from clusters.paths import ROOT
 from history.errors import HarnessError
 from history.events import read_events
 from history.folder import RunFolder
 
-TOPIC, PARTITIONS, BROKERS = "many", 1_000, 3
+PARTITIONS, BROKERS = 1_000, 3
+FEW = 100  # partitions watched beside another load, so that the host is not the limit
 ROUNDS = 3
+LATENCY_ROUNDS = 8
+OTHERS_PER_S = 1_000.0  # of the load whose latency is measured
 WARM_S, MEASURED_S = 20.0, 20.0
 SCENARIO = "steady"  # 1,000 records/s for 10 s
 EDGE_NS = 2_000_000_000  # not counted, while the clients start
 COMMAND = str(ROOT / "plimsoll")
 
 Json = dict[str, Any]
+Span = tuple[int, int]  # monotonic nanoseconds
 
 
 class Cores(NamedTuple):
@@ -48,42 +56,53 @@ class Cores(NamedTuple):
 def main() -> None:
     """Measure and record all targets."""
     with cluster() as bench:
-        rounds = watch_rounds(bench)
+        latencies, rounds = latency_rounds(bench), watch_rounds(bench)  # first without the many partitions
         loads = [(offered(bench), offered(bench, _file(bench))) for _ in range(ROUNDS)]
-    targets.record(list(rows(rounds, loads)))
+    targets.record(list(rows(rounds, latencies, loads)))
 
 
-def rows(rounds: Sequence[Cores], loads: Sequence[tuple[float, float]]) -> Iterator[Json]:
-    """Yield the results; ``loads`` are records per second on an own and an attached cluster."""
+def rows(
+    rounds: Sequence[Cores], latencies: Sequence[tuple[float, float]], loads: Sequence[tuple[float, float]]
+) -> Iterator[Json]:
+    """Yield the results.
+
+    ``latencies`` are those of another load in ms, without and with a watch; ``loads`` are records per second on an own
+    and an attached cluster.
+    """
     measured_on = host()
     added = [max(each.watched - each.idle, 0.0) for each in rounds]
-    tool, ratios = [each.tool for each in rounds], [others / own for own, others in loads]
+    tool, slower = [each.tool for each in rounds], [watched / alone for alone, watched in latencies]
+    ratios = [others / own for own, others in loads]
     yield targets.row("watch_cpu", round(median(tool), 3), rounds=tool, host=measured_on)
     yield targets.row("watched_broker_cpu", round(median(added), 3), rounds=rounds, host=measured_on)
+    yield targets.row("watched_p99", round(median(slower), 3), rounds=latencies, host=measured_on)
     yield targets.row("attached_load", round(median(ratios), 3), rounds=loads, host=measured_on)
 
 
 def watch_rounds(bench: Bench) -> list[Cores]:
     """Measure the brokers without and with a watch of many partitions with records, in turn."""
-    _fill(bench.bootstrap)
+    topic = _fill(bench.bootstrap, PARTITIONS)
     brokers = [psutil.Process(int(noted.read_text())) for noted in bench.scratch.glob("runs/*/work/broker-*/pid")]
-    return [_watch_round(bench, brokers) for _ in range(ROUNDS)]
+    return [_watch_round(bench, topic, brokers) for _ in range(ROUNDS)]
 
 
-def _fill(bootstrap: list[str]) -> None:
+def _fill(bootstrap: list[str], partitions: int) -> str:
+    """Create a topic with a record in each partition; return its name."""
+    name = f"of-{partitions}"
     admin = KafkaAdminClient(bootstrap_servers=bootstrap)
-    admin.create_topics([NewTopic(TOPIC, PARTITIONS, BROKERS)])
+    admin.create_topics([NewTopic(name, partitions, BROKERS)])
     admin.close()
     producer = KafkaProducer(bootstrap_servers=bootstrap, acks="all")
-    for partition in range(PARTITIONS):
-        producer.send(TOPIC, b"1", partition=partition)
+    for partition in range(partitions):
+        producer.send(name, b"1", partition=partition)
     producer.close()
+    return name
 
 
-def _watch_round(bench: Bench, brokers: list[psutil.Process]) -> Cores:
+def _watch_round(bench: Bench, topic: str, brokers: list[psutil.Process]) -> Cores:
     time.sleep(WARM_S)
     idle = used(brokers)
-    with watching(bench) as tool:
+    with watching(bench, topic) as tool:
         time.sleep(WARM_S)
         *watched, own = used([*brokers, tool])
         if tool.status() == psutil.STATUS_ZOMBIE:
@@ -91,10 +110,50 @@ def _watch_round(bench: Bench, brokers: list[psutil.Process]) -> Cores:
     return Cores(own, sum(idle) / BROKERS, sum(watched) / BROKERS)
 
 
+def latency_rounds(bench: Bench) -> list[tuple[float, float]]:
+    """Measure the p99 latency in ms of another load without and with a watch, in turn."""
+    watched = _fill(bench.bootstrap, FEW)
+    with bench.topic() as topic:
+        config = ProducerConfig(
+            **bench.common("others"),
+            topic=topic,
+            partitions=PARTITIONS_OF_LOAD,
+            rate_per_s=OTHERS_PER_S,
+            record_bytes=100,
+            engine="confluent-kafka",
+        )
+        producer = bench.start("producer", config)
+        spans = [_latency_round(bench, watched) for _ in range(LATENCY_ROUNDS)]
+        producer.send_signal(signal.SIGTERM)
+        producer.wait(60)
+        sends = pa.Table.from_batches(sends_of(config.stream("sends")))
+    due_ns, done_ns = (sends[name].to_numpy(zero_copy_only=False) for name in ("due_ns", "done_ns"))
+    return [(p99_ms(due_ns, done_ns, alone), p99_ms(due_ns, done_ns, watched)) for alone, watched in spans]
+
+
+def _latency_round(bench: Bench, topic: str) -> tuple[Span, Span]:
+    alone = _span()
+    with watching(bench, topic):
+        return alone, _span()
+
+
+def _span() -> Span:
+    time.sleep(WARM_S)
+    began_ns = time.monotonic_ns()
+    time.sleep(MEASURED_S)
+    return began_ns, time.monotonic_ns()
+
+
+def p99_ms(due_ns: np.ndarray, done_ns: np.ndarray, span: Span) -> float:
+    """Return the p99 in ms of (acknowledged - due), of the records due within a span."""
+    within = (due_ns >= span[0]) & (due_ns < span[1])
+    return float(np.quantile(done_ns[within] - due_ns[within], 0.99, method="higher") / 1e6)
+
+
 @contextmanager
-def watching(bench: Bench) -> Iterator[psutil.Process]:
-    """Watch the topic once per second until the end."""
-    line = [COMMAND, "watch", TOPIC, "--cluster", str(_file(bench)), "--json", "--runs", str(bench.scratch / "watched")]
+def watching(bench: Bench, topic: str) -> Iterator[psutil.Process]:
+    """Watch a topic once per second until the end."""
+    line = [COMMAND, "watch", topic, "--cluster", str(_file(bench)), "--json", "--runs", str(bench.scratch / "watched")]
     with (bench.scratch / "watch.log").open("ab") as log:
         process = subprocess.Popen(line, stdout=subprocess.DEVNULL, stderr=log, start_new_session=True)
     try:

@@ -80,6 +80,7 @@ TARGETS = {
         Target("late_999", "99.9 % are late by", "most", None, "ms"),
         Target("watch_cpu", "plimsoll watch, 1,000 partitions x 3 at 1 Hz", "most", 0.10, "CPUs"),
         Target("watched_broker_cpu", "added to each broker", "most", 0.02, "CPUs"),
+        Target("watched_p99", "p99 of another load, in times of that without the watch", "most", 1.05, "x"),
         Target("attached_load", "load of an attached run, in times of an own one", "least", 0.95, "x"),
     )
 }  # fmt: skip

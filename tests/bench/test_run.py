@@ -33,7 +33,7 @@ def test_every_target_is_measured_by_a_step():
     others = {"small_import", "further_run", "growth_1m_to_50m", "accounting_over_duckdb", "accounting_over_sets"}
 
     others |= {"segments_100_bytes", "segments_1_kib", "late_99", "late_999"}
-    others |= {"watch_cpu", "watched_broker_cpu", "attached_load"}
+    others |= {"watch_cpu", "watched_broker_cpu", "watched_p99", "attached_load"}
     others |= {"records_100m_memory"}  # 46 GB and half an hour: python -m bench.judge 100m --record
     of_clients = {targets.beside_kafka(client, size) for client, *_ in targets.BESIDE_KAFKA for size in targets.SIZES}
 
