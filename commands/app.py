@@ -18,6 +18,7 @@ from clusters.paths import ROOT
 from commands.ci import Files, reported
 from commands.options import (
     RUNS,
+    AirflowUrl,
     AsJson,
     CampaignName,
     Faults,
@@ -45,6 +46,7 @@ from commands.outcome import Outcome, outcome_of, say
 from history.exit_codes import BAD_INPUT, MEANINGS, PASS, UNKNOWN
 from history.java import VARIABLE as JAVA_VARIABLE
 from history.kafka_versions import DEFAULT_RELEASE
+from service.api import NAMED as AIRFLOW_VARIABLE
 
 DATABASE = "PLIMSOLL_DB"  # environment only: it may hold a password
 
@@ -70,6 +72,7 @@ def command(
     *examples: str,
     name: str | None = None,
     runs_java: bool = False,
+    records: bool = False,
     has_verdict: bool = False,
     **how: Any,
 ) -> Callable[[Callable[..., Outcome]], Callable[..., Outcome]]:
@@ -77,7 +80,9 @@ def command(
     shared = [parameter("json", AsJson, default=False)]
     if has_verdict:
         shared += [parameter("junit", Junit), parameter("summary", SummaryFile)]
-    if runs_java:
+    if records:
+        shared.append(parameter("airflow", AirflowUrl))
+    if records or runs_java:
         shared.append(parameter("java", JavaOption))
 
     def register(function: Callable[..., Outcome]) -> Callable[..., Outcome]:
@@ -102,8 +107,9 @@ def _answer_of(function: Callable[..., Outcome], shown: str) -> Callable[..., Ou
         as_json = options.pop("json")  # main reads it, too
         if shown in PRINT_JSON:
             options["as_json"] = as_json
-        if java := options.pop("java", None):
-            os.environ[JAVA_VARIABLE] = java
+        for option, variable in (("java", JAVA_VARIABLE), ("airflow", AIRFLOW_VARIABLE)):
+            if value := options.pop(option, None):
+                os.environ[variable] = value
         if "junit" not in options:
             return outcome_of(function, options)
         files = Files.of(options.pop("junit"), options.pop("summary"))
@@ -114,7 +120,7 @@ def _answer_of(function: Callable[..., Outcome], shown: str) -> Callable[..., Ou
 
 @contextmanager
 def _serving_metrics(port: int | None, runs: Path) -> Iterator[None]:
-    from operators.metrics_endpoint import serving, url_of
+    from service.metrics_endpoint import serving, url_of
 
     with serving(port, runs):
         if port is not None:
@@ -131,7 +137,7 @@ def _serving_metrics(port: int | None, runs: Path) -> Iterator[None]:
     "run survived_faults --kafka 4.3.0 --seed 7",
     "run my/scenario.yaml --kafka ../kafka/build/dist",
     "run failover --cluster mine.yaml --dry-run",
-    runs_java=True,
+    records=True,
     has_verdict=True,
 )
 def run(
@@ -319,14 +325,14 @@ def _register(kind: kinds.Kind) -> None:
         ]
     )
     campaign.__doc__ = f"{kind.help}.\n\n{kind.why}\n\nPhases: {kind.phases}\n\nExpected result: {kind.expected}"
-    command(MANY, *kind.examples, name=kind.command, runs_java=True, has_verdict=True)(campaign)
+    command(MANY, *kind.examples, name=kind.command, records=True, has_verdict=True)(campaign)
 
 
 for _name in kinds.names():
     _register(kinds.of(_name))
 
 
-@command(MANY, "sample", "sample --only run,known-bug", runs_java=True)
+@command(MANY, "sample", "sample --only run,known-bug", records=True)
 def sample(
     *,
     only: Annotated[

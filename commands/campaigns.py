@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
-import shutil
 from collections.abc import Mapping
 from dataclasses import replace
+from datetime import UTC, datetime
+from functools import partial
+from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,13 +16,15 @@ from campaigns.places import Places
 from commands.outcome import Outcome, say, warned
 from history.exit_codes import EXIT_CODES, FAIL, PASS, UNKNOWN
 from history.results.cases import Case
-from operators import airflow_home
-from operators.campaign_progress import CampaignProgress
-from operators.dag_run import run_dag
-from operators.memory import ended_for_memory, memory_ran_out
+from service.airflow import used
+from service.airflow_home import BENCHMARK_POOL
+from service.api import Airflow, check_named
+from service.campaign_progress import CampaignProgress
+from service.follow import end_run, run_dag
+from service.memory import ended_for_memory, memory_ran_out
 
 if TYPE_CHECKING:
-    from campaigns.campaign import CampaignFolder, Item
+    from campaigns.campaign import CampaignFolder
 
 NO_STATE = "none"  # the result has no state
 
@@ -39,57 +43,56 @@ def run_campaign(
     from campaigns import runner  # slow import
 
     places, settings = Places.beside(runs), kind.settings(options, file=file)
+    check_named(kind.name)
     folder = runner.plan(kind.name, settings, name=name, seed=seed, places=places, upload_to=upload)
-    before = _written_ns(folder.result)
-    with airflow_home.home_of_run(f"{kind.name}-{folder.path.name}") as home:
-        log, ended_before = home / "airflow.log", ended_for_memory()
-        progress = _progress(kind, folder, places)
+    before, ended_before, progress = _written_ns(folder.result), ended_for_memory(), _progress(kind, folder, places)
+    run_id = f"{folder.path.name}-{datetime.now(UTC):%Y%m%d-%H%M%S}"  # a resumed campaign has several
+    with used(progress.say) as address:
+        airflow = Airflow(address)
+        airflow.check(kind.name, pool=BENCHMARK_POOL)
         try:
-            succeeded = _run(kind, folder, places, home, progress)
+            conf = {"campaign": str(folder.path), "runs": str(places.runs)}
+            succeeded = _run_rounds(airflow, kind.name, conf, run_id, progress)
         finally:
             say(f"campaign: {folder.path}")
-        outcome = _concluded(folder, before)
-        if kind.search and folder.result.exists() and (succeeded or outcome.code == FAIL):
-            try:
-                lines = kind.search.search(folder, options, places, progress.say)
-            finally:
-                _reap()
-            outcome = _concluded(folder, before)
-            outcome = replace(outcome, lines=[*outcome.lines[:-2], *lines, *outcome.lines[-2:]])
-        if succeeded or outcome.code == FAIL:
-            shutil.rmtree(home)
-            return outcome
-    why = f"A task failed. The same command with --name={folder.path.name} goes on; Airflow's log: {log}"
+    outcome = _concluded(folder, before)
+    if succeeded or outcome.code == FAIL:
+        return outcome
+    again = f"The same command with --name={folder.path.name} goes on"
+    why = f"A task failed. {again}; Airflow's log: {airflow.log(kind.name, run_id)}"
     errors = "\n".join(filter(None, [outcome.error, memory_ran_out(ended_before), why]))
     return replace(outcome, code=UNKNOWN, error=errors)
 
 
-def _progress(kind: Kind, folder: CampaignFolder, places: Places) -> CampaignProgress:
-    from campaigns import recording  # slow import
+def _run_rounds(
+    airflow: Airflow, dag_id: str, conf: Mapping[str, str], run_id: str, progress: CampaignProgress
+) -> bool:
+    """Run a campaign's DAG, and follow the rounds that it triggers; return whether the last one succeeded."""
+    from campaigns.rounds import dag_run_id  # slow import
 
-    def listed(follow_up: bool) -> list[Item]:
-        return recording.outstanding(folder, recording.items_of(folder, places, more=follow_up), places)
+    ids, succeeded = map(partial(dag_run_id, run_id), count(1)), True
+    following = next(ids)
+    try:
+        while following == run_id or airflow.state(dag_id, following):
+            its_id, following = following, next(ids)
+            succeeded = run_dag(airflow, dag_id, conf, run_id=its_id, progress=progress, salvage=_reap)
+    except KeyboardInterrupt:
+        end_run(airflow, dag_id, following, progress, salvage=_reap)  # it may have been triggered meanwhile
+        raise
+    return succeeded
+
+
+def _progress(kind: Kind, folder: CampaignFolder, places: Places) -> CampaignProgress:
+    from campaigns import recording, rounds  # slow import
 
     def write(line: str) -> None:
         say(line.rstrip("\n"))
 
-    progress = CampaignProgress(folder, places.runs, write, listed, recording.expected_seconds)
-    planned = len(folder.read_plan().items)
-    progress.say(f"{kind.command} {folder.path.name}: {len(listed(False))} of {planned} runs to record")
+    find = partial(rounds.item_of, folder)
+    progress = CampaignProgress(folder, places.runs, write, find, recording.expected_seconds)
+    left, planned = len(rounds.pending(folder, places)), len(folder.read_plan().items)
+    progress.say(f"{kind.command} {folder.path.name}: {left} of {planned} runs to record")
     return progress
-
-
-def _run(kind: Kind, folder: CampaignFolder, places: Places, home: Path, progress: CampaignProgress) -> bool:
-    return run_dag(
-        kind.name,
-        {"campaign": str(folder.path)},
-        home=home,
-        log=home / "airflow.log",
-        progress=progress,
-        salvage=_reap,
-        PLIMSOLL_RUNS=str(places.runs),
-        PLIMSOLL_SCENARIO="steady",  # skips the scenarios' DAGs
-    )
 
 
 def _reap() -> None:

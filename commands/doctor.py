@@ -162,7 +162,7 @@ def _disk() -> Check:
 
 
 def _port(number: int) -> Check:
-    from operators.service import ADDRESS
+    from service.airflow import ADDRESS
 
     with socket.socket() as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)

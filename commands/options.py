@@ -10,6 +10,7 @@ import typer
 
 from campaigns import kinds
 from clusters.paths import ROOT
+from service.api import NAMED
 
 RUNS = ROOT / "runs"
 
@@ -91,6 +92,17 @@ JavaOption = Annotated[
         help="The Java that runs Spark and all servers: 17, 21, 25, or a JDK's folder; default: the one in "
         "requirements.lock.",
         metavar="JAVA",
+        show_default=False,
+    ),
+]
+AirflowUrl = Annotated[
+    str | None,
+    typer.Option(
+        "--airflow",
+        help="The URL of the Airflow that runs it (docs/airflow.md); default: this checkout's, started if needed.",
+        envvar=NAMED,
+        show_envvar=True,
+        metavar="URL",
         show_default=False,
     ),
 ]

@@ -12,20 +12,22 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from clusters.run.host_lock import shared_host
-from clusters.scenario.scenario import Scenario, load_scenario, scenario_names
+from clusters.run.leftovers import end_lease
+from clusters.scenario.scenario import load_scenario, scenario_names
 from commands.outcome import Outcome, print_error, say, warned
-from history.errors import BadInput
+from history.errors import BadInput, HarnessError
 from history.events import errors_of, notes_of_import, read_events
-from history.exit_codes import EXIT_CODES, FAIL, PASS, UNKNOWN
+from history.exit_codes import EXIT_CODES, PASS, UNKNOWN
 from history.folder import RunFolder
 from history.remote import path_of
 from history.results.cases import Case
 from history.results.cases import Outcome as CaseOutcome
-from operators import airflow_home
-from operators.dag_run import run_dag
-from operators.memory import ended_for_memory, memory_ran_out
-from operators.progress import Progress
-from operators.stages import stages
+from service.airflow import used
+from service.api import Airflow, check_named
+from service.follow import run_dag
+from service.memory import ended_for_memory, memory_ran_out
+from service.progress import Progress
+from service.stages import dag_of, end_limit_s, stages
 from spark.connection import spark_connection
 
 if TYPE_CHECKING:
@@ -48,62 +50,56 @@ def record_and_judge(scenario: str, **request: Any) -> Outcome:
 
     planned = load_scenario(scenario)  # fail before anything is removed or recorded
     spark_connection(os.environ)  # fail before anything is recorded
+    check_named(dag_of(planned))
     with warned():
         # leftovers take CPU time and addresses
         experiment.reap(docker_may_be_down=True)
-    run = experiment.prepare(scenario, lease="process", **request)
+    run = RunFolder(experiment.prepare(scenario, **request))
     if request.get("cluster"):
-        planned = read_plan(RunFolder(run)).scenario  # with the cluster's brokers
+        planned = read_plan(run).scenario  # with the cluster's brokers
+    progress = Progress(stages(planned), run, lambda line: say(line.rstrip("\n")))
+    progress.begin(planned)
+    dag_id, ended_before = dag_of(planned), ended_for_memory()
     with ExitStack() as held:
-        home = _hold(held, run)
-        log, ended_before = home / "airflow.log", ended_for_memory()
+        airflow = _hold(held, run, dag_id, progress)
         try:
-            succeeded = _run(planned, scenario, run, home)
-        except KeyboardInterrupt:
-            say(f"run: {run}")
-            shutil.rmtree(home)
+            succeeded = run_dag(
+                airflow,
+                dag_id,
+                {"run_dir": str(run.path)},
+                run_id=run.run_id,
+                progress=progress,
+                salvage=partial(_salvage_unsealed, run),
+                limit_s=end_limit_s(planned),
+            )
+        except (KeyboardInterrupt, HarnessError) as error:
+            if isinstance(error, KeyboardInterrupt):  # else its tasks may go on
+                end_lease(run.path)
+            say(f"run: {run.path}")
             raise
-        outcome = _concluded(RunFolder(run), planned.name, succeeded, log, memory_ran_out(ended_before))
-        if outcome.code in (PASS, FAIL):
-            shutil.rmtree(home)
-    return outcome
+    return _concluded(run, planned.name, succeeded, airflow.log(dag_id, run.run_id), memory_ran_out(ended_before))
 
 
-def _hold(held: ExitStack, run: Path) -> Path:
-    """Wait for the host, keep the run's lease, and return an Airflow home."""
-    from clusters.run import experiment  # slow import
-
+def _hold(held: ExitStack, run: RunFolder, dag_id: str, progress: Progress) -> Airflow:
+    """Wait for the host, and return an Airflow."""
     try:
         held.enter_context(shared_host())
-        held.enter_context(experiment.hold_lease(run))
-        return held.enter_context(airflow_home.home_of_run(run.name))
+        airflow = Airflow(held.enter_context(used(progress.say)))
+        airflow.check(dag_id)
     except BaseException:
-        shutil.rmtree(run, ignore_errors=True)  # nothing was started
+        shutil.rmtree(run.path, ignore_errors=True)  # nothing was started
         raise
+    return airflow
 
 
-def _run(parsed: Scenario, scenario: str, run: Path, home: Path) -> bool:
-    progress = Progress(stages(parsed), RunFolder(run), lambda line: say(line.rstrip("\n")))
-    progress.begin(parsed)
-    return run_dag(
-        parsed.name,
-        {"run_dir": str(run)},
-        home=home,
-        log=home / "airflow.log",
-        progress=progress,
-        salvage=partial(_salvage_unsealed, run),
-        PLIMSOLL_SCENARIO=str(Path(scenario).resolve()) if scenario.endswith((".yaml", ".yml")) else scenario,
-    )
-
-
-def _salvage_unsealed(run: Path) -> None:
+def _salvage_unsealed(run: RunFolder) -> None:
     from clusters.run.recorder import salvage  # slow import
 
-    if not RunFolder(run).is_sealed:
-        salvage(run)
+    if not run.is_sealed:
+        salvage(run.path)
 
 
-def _concluded(run: RunFolder, scenario: str, succeeded: bool, log: Path, memory: str = "") -> Outcome:
+def _concluded(run: RunFolder, scenario: str, succeeded: bool, log: str, memory: str = "") -> Outcome:
     verdict = verdict_of(run)
     code = EXIT_CODES[verdict]
     errors = [f"The harness broke: {why}" for why in errors_of(run)[:1]]  # others follow from it

@@ -11,7 +11,7 @@ from history.errors import BadInput, NotRemoved, remove_each
 from history.exit_codes import PASS, UNKNOWN
 from history.remote import check_reachable, path_of
 from history.scratch import remove_scratch
-from operators import airflow_home, metrics_endpoint, service, spark_cluster
+from service import airflow, metrics_endpoint, spark_cluster
 
 
 def list_archive(runs: str | Path, *, rebuild: bool, metrics: Path | None = None) -> Outcome:
@@ -53,7 +53,7 @@ def remove_leftovers(*, everything: bool) -> Outcome:
     try:
         removed = remove_each(
             [
-                airflow_home.remove_leftovers,  # first: Airflow would start new nodes
+                partial(airflow.end_unused, say=say),  # first: it would start new nodes
                 partial(experiment.reap, all_runs=everything),
                 partial(spark_cluster.remove_leftovers, everything=everything),
                 remove_scratch,
@@ -77,18 +77,18 @@ def start_airflow(port: int, database: str | None, metrics_port: int | None = No
 
     say("starting Airflow … (about 15 s)")
     write_index(Places.beside(runs_folder()))
-    port, metrics_port = service.up(port, database=database or None, metrics_port=metrics_port)
-    airflow, pages = service.url_of(port), service.url_of(port + 1)
-    lines = [f"Airflow is up: {airflow} (plimsoll down ends it)", f"pages of all runs and campaigns: {pages}"]
+    port, metrics_port = airflow.up(port, database=database or None, metrics_port=metrics_port)
+    page, pages = airflow.url_of(port), airflow.url_of(port + 1)
+    lines = [f"Airflow is up: {page} (plimsoll down ends it)", f"pages of all runs and campaigns: {pages}"]
     metrics = metrics_endpoint.url_of(metrics_port) if metrics_port else None
     if metrics:
         lines.append(f"metrics of the runs that go on: {metrics}")
-    return Outcome(lines=lines, facts={"airflow": airflow, "pages": pages, "metrics": metrics})
+    return Outcome(lines=lines, facts={"airflow": page, "pages": pages, "metrics": metrics})
 
 
 def stop_airflow() -> Outcome:
     """Stop Airflow, if it runs."""
-    was_up = service.down()
+    was_up = airflow.down()
     return Outcome(lines=["Airflow is down" if was_up else "Airflow was not up"], facts={"was_up": was_up})
 
 

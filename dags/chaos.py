@@ -1,24 +1,29 @@
-"""A DAG per scenario; docs/dev/architecture.md explains why a run is judged after teardown."""
+"""A DAG per scenario, and one for any other; docs/dev/architecture.md explains why a run is judged after teardown."""
 
 from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from datetime import timedelta
+from pathlib import Path
 from typing import Any
 
-from airflow.sdk import DAG, Param, TriggerRule, chain
+from airflow.sdk import DAG, BaseOperator, Param, TriggerRule, chain, get_parsing_context
 
-from clusters.run.stages import TEAR_DOWN, Stage, stages
-from clusters.scenario.scenario import Scenario, load_scenario, scenario_names
+from clusters.run.stages import AFTER, BEFORE, Stage, stages
+from clusters.scenario.scenario import load_scenario, scenario_names
 from history.errors import BadInput
 from history.kafka_versions import CLIENT_RELEASES, DEFAULT_RELEASE
+from history.product import version
 from operators.judge import Judge
 from operators.publish import Publish
-from operators.scenario_doc import display_name, doc_of, tags
-from operators.stages import JUDGE, PUBLISH, RESOLVE
-from operators.steps import PrepareRun, RunStep, StartCluster, TearDown, watch
+from operators.scenario_doc import ANY_DOC, display_name, doc_of, tags
+from operators.steps import ListPhases, PrepareRun, RunPhase, RunStep, StartCluster, TearDown, watch
+from service.stages import ANY_SCENARIO, JUDGE, PUBLISH, RESOLVE
 
+SCENARIOS = "PLIMSOLL_SCENARIOS"
 KAFKA = [DEFAULT_RELEASE, *CLIENT_RELEASES]
 PARAMS = {
     "kafka": Param(
@@ -57,6 +62,13 @@ PARAMS = {
         section="Rarely needed",
         description="The run's own network, such as 10.199.7.0/24; empty: a free one",
     ),
+    "runs": Param(
+        None,
+        type=["null", "string"],
+        title="Folder of runs",
+        section="Rarely needed",
+        description="Where the run's folder is made; empty: where this Airflow's runs are",
+    ),
     "run_dir": Param(
         None,
         type=["null", "string"],
@@ -65,56 +77,122 @@ PARAMS = {
         description="The folder of a run that is prepared already; `make run` uses it",
     ),
 }
+SCENARIO = Param(
+    None, type=["null", "object"], title="Scenario", description="A scenario's content, as its file has it, in JSON"
+)
+_LIMIT = timedelta(hours=1)  # until a step knows its run's scenario
+_AGAIN_AFTER = timedelta(seconds=5)
 
 
 def build(name: str) -> DAG:
     """Build a scenario's DAG, given by name or file."""
     scenario = load_scenario(name)
-    with DAG(
+    with _scenario_dag(
         scenario.name,
         dag_display_name=display_name(scenario),
         description=scenario.why,
         doc_md=doc_of(scenario),
-        schedule=None,
         params=PARAMS,
-        default_args={"owner": "plimsoll", "retries": 0},  # a retry would be another experiment
-        tags=tags(scenario),
+        tags=[*tags(scenario), version()],
     ) as dag:
-        resolve = PrepareRun(task_id=RESOLVE.name, scenario=name, execution_timeout=RESOLVE.limit(scenario))
-        run: Any = resolve.output
-        recording = {stage: _task(stage, run, scenario) for stage in stages(scenario)}
-        judge = Judge(task_id=JUDGE.name, run=run, **_settings(JUDGE, scenario))
-        publish = Publish(task_id=PUBLISH.name, run=run, **_settings(PUBLISH, scenario))
-        chain(resolve, *recording.values(), judge, publish)
-        setups = [task for stage, task in recording.items() if stage.role in ("start", "setup")]
-        recording[TEAR_DOWN].as_teardown(setups=setups, on_failure_fail_dagrun=True)
-        watched = [task for task in dag.tasks if not task.is_setup]  # failed setups fail their successors, too
-        watch(watched, last=publish)
+        resolve = _repeatable(PrepareRun, RESOLVE, scenario=name)
+        _arrange(dag, resolve, [_task(stage, resolve.output) for stage in stages(scenario)])
     return dag
 
 
-def _task(stage: Stage, run: Any, scenario: Scenario) -> RunStep:
+def build_any() -> DAG:
+    """Build the DAG of scenarios that have none; it maps a task over a run's phases."""
+    with _scenario_dag(
+        ANY_SCENARIO,
+        dag_display_name="Any scenario",
+        description="A scenario that has no DAG of its own.",
+        doc_md=ANY_DOC,
+        params={"scenario": SCENARIO, **PARAMS},
+        tags=["scenario", version()],
+    ) as dag:
+        resolve = _repeatable(PrepareRun, RESOLVE)
+        run: Any = resolve.output
+        phases = ListPhases(task_id="phases", run=run)
+        phase = RunPhase.partial(
+            task_id="phase", run=run, map_index_template="{{ task.phase }}", max_active_tis_per_dagrun=1
+        ).expand(phase=phases.output)
+        before, after = ([_task(stage, run) for stage in part] for part in (BEFORE, AFTER))
+        _arrange(dag, resolve, [*before, phases, phase, *after])
+    return dag
+
+
+def _scenario_dag(dag_id: str, **settings: Any) -> DAG:
+    defaults = {
+        "owner": "plimsoll",
+        "retries": 0,  # a retry would be another experiment
+        "execution_timeout": _LIMIT,
+    }
+    return DAG(dag_id, schedule=None, default_args=defaults, **settings)
+
+
+def _task(stage: Stage, run: Any) -> RunStep:
     kind = {"start": StartCluster, "teardown": TearDown}.get(stage.role, RunStep)
     name = stage.phase or stage.name
-    return kind(task_id=stage.name, task_display_name=name, run=run, stage=stage, **_settings(stage, scenario))
+    return kind(task_id=stage.name, task_display_name=name, run=run, stage=stage, trigger_rule=_rule(stage))
 
 
-def _settings(stage: Stage, scenario: Scenario) -> dict[str, Any]:
+def _repeatable(kind: type[BaseOperator], stage: Stage, **settings: Any) -> BaseOperator:
+    return kind(
+        task_id=stage.name,
+        execution_timeout=timedelta(seconds=stage.limit_s),
+        trigger_rule=_rule(stage),
+        retries=1,
+        retry_delay=_AGAIN_AFTER,
+        **settings,
+    )
+
+
+def _rule(stage: Stage) -> TriggerRule:
     """Collect and judge even after a failure."""
-    rule = TriggerRule.ALL_DONE_MIN_ONE_SUCCESS if stage.role == "end" else TriggerRule.ALL_SUCCESS
-    return {"execution_timeout": stage.limit(scenario), "trigger_rule": rule}
+    return TriggerRule.ALL_DONE_MIN_ONE_SUCCESS if stage.role == "end" else TriggerRule.ALL_SUCCESS
+
+
+def _arrange(dag: DAG, resolve: BaseOperator, recording: Sequence[Any]) -> None:
+    """Judge after the recording, which ends with its teardown."""
+    judge = _repeatable(Judge, JUDGE, run=resolve.output)
+    publish = _repeatable(Publish, PUBLISH, run=resolve.output)
+    chain(resolve, *recording, judge, publish)
+    setups = [task for task in recording if isinstance(task, RunStep) and task.stage.role in ("start", "setup")]
+    recording[-1].as_teardown(setups=setups, on_failure_fail_dagrun=True)
+    watched = [task for task in dag.tasks if not task.is_setup]  # failed setups fail their successors, too
+    watch(watched, last=[publish])
+
+
+def scenarios() -> dict[str, str]:
+    """Map DAGs to the shipped scenarios, and to the files in the folder ``PLIMSOLL_SCENARIOS``."""
+    folder = os.environ.get(SCENARIOS)
+    files = map(str, sorted(Path(folder).glob("*.yaml"))) if folder else ()
+    return dict(map(_named, files)) | {name: name for name in scenario_names()}
+
+
+def _named(file: str) -> tuple[str, str]:
+    with suppress(BadInput):  # reported when its DAG is built
+        return load_scenario(file).name, file
+    return file, file
 
 
 def build_all() -> Iterator[DAG]:
     """Skip unreadable scenarios, because others may have live runs."""
-    for name in scenario_names():
+    yield build_any()
+    for source in scenarios().values():
         try:
-            yield build(name)
+            yield build(source)
         except BadInput as error:
-            logging.getLogger("plimsoll.dags").warning("Scenario %s has no DAG: %s", name, error)
+            logging.getLogger("plimsoll.dags").warning("Scenario %s has no DAG: %s", source, error)
 
 
-# a run must not fail over another scenario
-_only = os.environ.get("PLIMSOLL_SCENARIO")
-for _dag in [build(_only)] if _only else build_all():
+def build_wanted(dag_id: str | None) -> Iterator[DAG]:
+    """Build all DAGs, or for a task its own alone: a run must not fail over another scenario."""
+    if dag_id is None:
+        yield from build_all()
+    else:
+        yield build_any() if dag_id == ANY_SCENARIO else build(scenarios().get(dag_id, dag_id))
+
+
+for _dag in build_wanted(get_parsing_context().dag_id):
     globals()[_dag.dag_id] = _dag

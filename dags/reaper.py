@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 
 from airflow.sdk import DAG
 
@@ -12,8 +12,7 @@ with DAG(
     "reaper",
     description="Remove what expired runs left behind; runs that live are spared.",
     schedule="@hourly",
-    start_date=datetime(2026, 1, 1, tzinfo=UTC),
-    catchup=False,
+    catchup=False,  # without start_date, so that a new Airflow does not begin with it
     max_active_runs=1,
     tags=["upkeep"],
 ) as dag:

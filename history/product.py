@@ -16,7 +16,19 @@ ROOT = Path(__file__).resolve().parent.parent
 JUDGE = ("judge", "evidence", "expectations", "kafka_files")  # these determine a verdict
 PRODUCT = (
     *JUDGE,
-    *("campaigns", "claims", "clusters", "commands", "dags", "history", "imports", "operators", "reports", "spark"),
+    *(
+        "campaigns",
+        "claims",
+        "clusters",
+        "commands",
+        "dags",
+        "history",
+        "imports",
+        "operators",
+        "reports",
+        "service",
+        "spark",
+    ),
 )
 DIGITS = 12
 _GIT_LIMIT_S = 10.0
@@ -39,8 +51,12 @@ class Product(BaseModel):
 @cache
 def product() -> Product:
     """Return the running Plimsoll."""
-    version = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]
-    return Product(version=version, commit=_commit(), source=_digest(PRODUCT))
+    return Product(version=version(), commit=_commit(), source=_digest(PRODUCT))
+
+
+def version() -> str:
+    """Return its version."""
+    return str(tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"])
 
 
 @cache

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import errno
 import io
-import os
 import re
 import shutil
 from collections.abc import Iterable, Iterator, Sequence
@@ -20,12 +19,18 @@ from pathlib import Path, PurePosixPath
 from typing import Any, NamedTuple, Self, TypeAlias, cast
 from urllib.parse import urlsplit
 
+from history.access import variables
 from history.errors import BadInput
 from history.scratch import scratch
 
 AT_ONCE = 8  # small objects wait for the network
 SCHEMES = ("s3", "gs", "abfs", "abfss", "hdfs")
 _BUFFER_BYTES = 8 << 20
+_KEYS = {
+    "access_key": "AWS_ACCESS_KEY_ID",
+    "secret_key": "AWS_SECRET_ACCESS_KEY",
+    "session_token": "AWS_SESSION_TOKEN",
+}
 _URL = re.compile(r"[a-z][a-z0-9+.-]*://")
 
 
@@ -312,10 +317,13 @@ def _connected(store: str) -> _Store:
     if scheme != "s3":
         filesystem, root = fs.FileSystem.from_uri(f"{store}/")
         return _Store(filesystem, root.strip("/"))
-    endpoint = urlsplit(os.environ.get("AWS_ENDPOINT_URL_S3") or os.environ.get("AWS_ENDPOINT_URL") or "")
-    region = os.environ.get("AWS_REGION") or os.environ.get("AWS_DEFAULT_REGION")
+    given = variables()
+    keys = {option: given.get(name) for option, name in _KEYS.items()}
+    endpoint = urlsplit(given.get("AWS_ENDPOINT_URL_S3") or given.get("AWS_ENDPOINT_URL") or "")
+    region = given.get("AWS_REGION") or given.get("AWS_DEFAULT_REGION")
     return _Store(
         fs.S3FileSystem(
+            **(keys if keys["access_key"] and keys["secret_key"] else {}),  # else the SDK looks for them
             endpoint_override=endpoint.netloc or None,
             scheme=endpoint.scheme or None,
             allow_delayed_open=True,  # one request, not three, for a small object

@@ -1,7 +1,6 @@
-"""Wrap calls of ``campaigns.recording`` and ``campaigns.runner`` in Airflow steps.
+"""Wrap calls of ``campaigns.rounds`` and ``campaigns.runner`` in Airflow steps.
 
-A campaign's run is one task, because tasks for each stage would number hundreds. Functions import heavy modules,
-because Airflow parses this file often.
+Functions import heavy modules, because Airflow parses this file often.
 """
 
 from __future__ import annotations
@@ -11,15 +10,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import psutil
+from airflow.providers.standard.operators.trigger_dagrun import TriggerDagRunOperator
 from airflow.sdk import BaseOperator
 from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
 
 from clusters.paths import runs_folder
 from history.errors import BadInput, HarnessError
 from history.events import stage_events
-from operators.connections import ConnectedOperator
-from operators.processes import kill_descendants
+from operators.hooks import ConnectedOperator
 from operators.steps import asked_params
+from service.processes import kill_descendants
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
@@ -28,11 +28,14 @@ if TYPE_CHECKING:
     from campaigns.places import Places
 
 
-def places() -> Places:
-    """Return the folders of this Airflow's runs, archive and pages."""
+NEXT = "next_round"  # a task
+
+
+def places(context: Context) -> Places:
+    """Return the folders of runs, archive and pages that the DAG run names, or this Airflow's."""
     from campaigns.places import Places
 
-    return Places.beside(runs_folder())
+    return Places.beside(Path(context["params"].get("runs") or runs_folder()))
 
 
 class CampaignStep(ConnectedOperator):
@@ -55,9 +58,9 @@ class CampaignStep(ConnectedOperator):
             raise AirflowSkipException("Skipped, because no campaign was planned.")
         return CampaignFolder(Path(self.campaign))
 
-    def stage(self, item: str = "") -> AbstractContextManager[None]:
+    def stage(self) -> AbstractContextManager[None]:
         """Record when this step begins and ends, for the progress display."""
-        return stage_events(self.folder.stages, self.task_id, item)
+        return stage_events(self.folder.stages, self.task_id)
 
     def on_kill(self) -> NoReturn:
         kill_descendants(psutil.Process())  # a Spark driver outlives its spark-submit
@@ -76,69 +79,59 @@ class PlanCampaign(ConnectedOperator):
         self.kind = kind
 
     def execute(self, context: Context) -> str:
-        from campaigns import kinds, runner
+        from campaigns import kinds, rounds, runner
         from campaigns.campaign import CampaignFolder
 
         params = asked_params(context)
-        prepared = params.pop("campaign", None)
+        prepared, number = params.pop("campaign", None), params.pop("round", 1)
         if prepared is not None:
             folder = CampaignFolder(Path(prepared))
             if folder.read_plan().kind != self.kind:
                 raise BadInput(f"{prepared} is not a campaign of kind {self.kind}; leave campaign empty to plan one.")
+            if number == 1:
+                rounds.begin(folder)
             return str(folder.path)
-        name, seed, upload_to = (params.pop(key, None) for key in ("name", "seed", "upload"))
+        name, seed, upload_to, _ = (params.pop(key, None) for key in ("name", "seed", "upload", "runs"))
+        name = name or f"{context['dag_run'].run_after:%Y%m%d-%H%M%S}"  # the same if the task is cleared
         settings = kinds.of(self.kind).settings(params, patch=params.pop("settings", None))
-        folder = runner.plan(self.kind, settings, name=name, seed=seed, places=places(), upload_to=upload_to)
+        folder = runner.plan(self.kind, settings, name=name, seed=seed, places=places(context), upload_to=upload_to)
         return str(folder.path)
 
 
-class CountItems(CampaignStep):
-    """Return a number for each item to record; check the disk space first.
+class ListItems(CampaignStep):
+    """Return the names of the items to record now; check the disk space first."""
 
-    :param follow_up: count the follow-up runs
-    """
-
-    def __init__(self, *, follow_up: bool = False, **kwargs: Any) -> None:
-        super().__init__(**kwargs)
-        self.follow_up = follow_up
-
-    def execute(self, context: Context) -> list[int]:  # noqa: ARG002  # Airflow's signature
-        from campaigns import recording
+    def execute(self, context: Context) -> list[str]:
+        from campaigns import recording, rounds
 
         with self.stage():
-            items = recording.items_of(self.folder, places(), more=self.follow_up)
-            left = recording.outstanding(self.folder, items, places())
-            recording.check_room(self.folder.path.name, left, places())
-            return list(range(len(left)))
+            items = rounds.pending(self.folder, places(context))
+            recording.check_room(self.folder.path.name, items, places(context))
+            return rounds.begin_round(self.folder, items)
 
 
 class RecordItem(CampaignStep):
-    """Record the plan's next run, and upload it if requested; return its folder.
+    """Record an item; return its run folder, or None if it has one.
 
-    Airflow starts mapped tasks in any order, so ``number`` does not select the run.
-
-    :param number: the mapped task's number
-    :param follow_up: record the follow-up runs
+    :param item: its name
     """
 
-    def __init__(self, *, number: int, follow_up: bool = False, **kwargs: Any) -> None:
+    def __init__(self, *, item: str, **kwargs: Any) -> None:
         super().__init__(**kwargs)
-        self.number = number
-        self.follow_up = follow_up
+        self.item = item
 
     def execute(self, context: Context) -> str | None:
-        from campaigns import recording, upload
+        from campaigns import recording, rounds, upload
 
-        items = recording.items_of(self.folder, places(), more=self.follow_up)
-        item = recording.next_item(self.folder, items, places())
-        # The grid shows this; without it, a repeated task that finds no item fails.
-        context["item"] = item.name if item else "nothing left"  # type: ignore[typeddict-unknown-key]
-        if item is None:
+        item = rounds.item_of(self.folder, self.item)
+        context["item"] = item.name  # type: ignore[typeddict-unknown-key]  # the grid shows this
+        if not rounds.outstanding(self.folder, [item], places(context)):
+            self.log.info("%s has its run", item.name)
             return None
         self.log.info("recording %s: %s on Kafka %s", item.name, item.scenario, item.kafka)
-        with self.stage(item.name):
-            run = recording.record_item(self.folder, item, places())
-            upload.upload(self.folder, [run], places())
+        with stage_events(self.folder.stages, rounds.RECORD, item.name):
+            run = recording.record_item(self.folder, item, places(context))
+            upload.upload(self.folder, [run], places(context))
         self.log.info("run: %s", run)
         return str(run)
 
@@ -146,23 +139,60 @@ class RecordItem(CampaignStep):
 class JudgeItems(CampaignStep):
     """Judge, publish and archive recorded runs; return the run ids."""
 
-    def execute(self, context: Context) -> list[str]:  # noqa: ARG002  # Airflow's signature
+    def execute(self, context: Context) -> list[str]:
         from campaigns import runner
 
         with self.stage():
-            judged = runner.judge_recorded(self.folder, places())
+            judged = runner.judge_recorded(self.folder, places(context))
         self.log.info("judged: %s", ", ".join(judged) or "nothing new")
         return judged
 
 
-class Conclude(CampaignStep):
-    """Write the result, its page and the index; fail if the result's state is fail."""
+class NextRound(TriggerDagRunOperator):
+    """Trigger this DAG again if the results make more runs necessary, else skip.
 
-    def execute(self, context: Context) -> str:  # noqa: ARG002  # Airflow's signature
+    :param campaign: its folder
+    """
+
+    template_fields = ("campaign",)
+
+    def __init__(self, *, campaign: str, **kwargs: Any) -> None:
+        super().__init__(trigger_dag_id="", reset_dag_run=True, **kwargs)
+        self.campaign = campaign
+
+    def execute(self, context: Context) -> None:
+        from campaigns import rounds
+        from campaigns.campaign import CampaignFolder
+
+        folder = CampaignFolder(Path(self.campaign))
+        with stage_events(folder.stages, self.task_id):
+            items = rounds.decide(folder, places(context))
+        if not items:
+            raise AirflowSkipException("The results make no more runs necessary.")
+        self.log.info("next: %s", ", ".join(item.name for item in items))
+        asked = asked_params(context)
+        number = asked["round"] + 1
+        self.trigger_dag_id = context["dag"].dag_id
+        first = context["run_id"].removesuffix(rounds.dag_run_id("", number - 1))
+        self.trigger_run_id = rounds.dag_run_id(first, number)
+        self.conf = {"campaign": str(folder.path), "round": number, "runs": asked["runs"]}
+        super().execute(context)
+
+    def on_kill(self) -> None:
+        kill_descendants(psutil.Process())  # a bisection's command
+
+
+class Conclude(CampaignStep):
+    """Write result, page and index, unless another round follows; fail if the state is fail."""
+
+    def execute(self, context: Context) -> str:
         from campaigns import runner
 
+        states = context["ti"].get_task_states(dag_id=context["dag"].dag_id, run_ids=[context["run_id"]])
+        if states[context["run_id"]].get(NEXT) == "success":
+            raise AirflowSkipException("Another round follows; its end has the result.")
         with self.stage():
-            result = runner.conclude(self.folder, places())
+            result = runner.conclude(self.folder, places(context))
         self.log.info("%s", result.sentence)
         self.log.info("page: %s", self.folder.page)
         if result.state == "fail":
@@ -173,7 +203,7 @@ class Conclude(CampaignStep):
 class WriteIndex(BaseOperator):
     """Write the index of all runs and campaigns; return its path."""
 
-    def execute(self, context: Context) -> str:  # noqa: ARG002  # Airflow's signature
+    def execute(self, context: Context) -> str:
         from campaigns.site import write_index
 
-        return str(write_index(places()))
+        return str(write_index(places(context)))

@@ -1,4 +1,4 @@
-"""The DAG of a campaign: plan, record, judge, follow up, conclude."""
+"""The DAG of a campaign: plan, record, judge, then another round of it, or conclude."""
 
 from __future__ import annotations
 
@@ -9,9 +9,10 @@ from typing import Any
 from airflow.sdk import DAG, Asset, BaseNotifier, Param, TriggerRule, chain
 
 from campaigns.kinds import UPLOAD, Kind, Option
-from operators.airflow_home import BENCHMARK_POOL
-from operators.campaign import Conclude, CountItems, JudgeItems, PlanCampaign, RecordItem
+from history.product import version
+from operators.campaign import NEXT, Conclude, JudgeItems, ListItems, NextRound, PlanCampaign, RecordItem
 from operators.steps import watch
+from service.airflow_home import BENCHMARK_POOL
 
 ARCHIVE = Asset(name="archive", uri="plimsoll://archive")  # triggers the index page
 _RUN_LIMIT = timedelta(hours=6)  # phases have their own limits; a soak may occupy the host for hours before
@@ -51,7 +52,9 @@ COMMON = {
     ),
     "name": _param("string", "Name", "The campaign's name. An unfinished campaign of this name is resumed."),
     "seed": _param("integer", "Seed", "Seed of all random choices; default: a random one."),
+    "runs": _param("string", "Folder of runs", "Where the runs are; default: where this Airflow's runs are."),
     "campaign": _param("string", "Campaign folder", "The folder of a planned campaign, to resume it."),
+    "round": Param(1, type="integer", minimum=1, title="Round", description_md="Set by the round before."),
     UPLOAD.name: _param_of(UPLOAD),
 }
 
@@ -77,7 +80,7 @@ def campaign_dag(kind: Kind, tell: Sequence[BaseNotifier] = (), schedule: Any = 
             "owner": "plimsoll",
             "retries": 0,  # resuming the campaign records missing items
         },
-        tags=["campaign", "benchmark" if kind.benchmark else "correctness"],
+        tags=["campaign", "benchmark" if kind.benchmark else "correctness", version()],
         schedule=schedule,
         **more,
     ) as dag:
@@ -86,50 +89,30 @@ def campaign_dag(kind: Kind, tell: Sequence[BaseNotifier] = (), schedule: Any = 
 
 
 def _tasks(kind: str, tell: Sequence[BaseNotifier]) -> None:
+    always = TriggerRule.ALL_DONE
     plan = PlanCampaign(task_id="plan", kind=kind, execution_timeout=_SHORT, on_failure_callback=list(tell))
     campaign: Any = plan.output  # Airflow replaces it by the path
-    first = _round(campaign, "", follow_up=False)
-    second = _round(campaign, "_follow_up", follow_up=True)
+    items = ListItems(task_id="items", campaign=campaign, execution_timeout=_SHORT)
+    record = RecordItem.partial(
+        task_id="record",
+        campaign=campaign,
+        map_index_template="{{ item }}",
+        pool=BENCHMARK_POOL,
+        max_active_tis_per_dagrun=1,
+        execution_timeout=_RUN_LIMIT,
+    ).expand(item=items.output)
+    judge = JudgeItems(
+        task_id="judge", campaign=campaign, trigger_rule=always, execution_timeout=_JUDGE_LIMIT, outlets=[ARCHIVE]
+    )
+    more = NextRound(task_id=NEXT, campaign=campaign, execution_timeout=_RUN_LIMIT)
     conclude = Conclude(
         task_id="conclude",
         campaign=campaign,
-        trigger_rule=TriggerRule.ALL_DONE,
+        trigger_rule=always,
         execution_timeout=_SHORT,
         outlets=[ARCHIVE],
         on_success_callback=list(tell),
         on_failure_callback=list(tell),
     )
-    chain(plan, first[0])
-    chain(first[-1], second[0])
-    chain(second[-1], conclude)
-    watch([*first, *second, conclude], last=conclude)
-
-
-def _round(campaign: Any, ending: str, *, follow_up: bool) -> list[Any]:
-    """List, record and judge; if there is a plan, each step runs even if the previous one failed."""
-    always = TriggerRule.ALL_DONE  # a skipped predecessor also skips ALL_DONE_MIN_ONE_SUCCESS
-    items = CountItems(
-        task_id=f"items{ending}",
-        campaign=campaign,
-        follow_up=follow_up,
-        trigger_rule=always if follow_up else TriggerRule.ALL_SUCCESS,
-        execution_timeout=_SHORT,
-    )
-    record = RecordItem.partial(
-        task_id=f"record{ending}",
-        campaign=campaign,
-        follow_up=follow_up,
-        map_index_template="{{ item }}",
-        pool=BENCHMARK_POOL,
-        max_active_tis_per_dagrun=1,
-        execution_timeout=_RUN_LIMIT,
-    ).expand(number=items.output)
-    judge = JudgeItems(
-        task_id=f"judge{ending}",
-        campaign=campaign,
-        trigger_rule=always,
-        execution_timeout=_JUDGE_LIMIT,
-        outlets=[ARCHIVE],
-    )
-    chain(record, judge)
-    return [items, record, judge]
+    chain(plan, items, record, judge, more, conclude)
+    watch([items, record, judge, more, conclude], last=[conclude, more])

@@ -12,11 +12,11 @@ from airflow.sdk.exceptions import AirflowFailException
 from history.errors import HarnessError
 from history.events import stage_events
 from history.folder import RunFolder
-from operators.connections import ConnectedOperator
+from operators.hooks import ConnectedOperator, ObjectStoreHook, SparkHook
 from operators.links import DataDocs, RunPage
-from operators.processes import kill_descendants
-from operators.progress import logged
-from operators.stages import JUDGE
+from service.processes import kill_descendants
+from service.progress import logged
+from service.stages import JUDGE
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
@@ -34,6 +34,7 @@ class Judge(ConnectedOperator):
     """
 
     template_fields = ("run",)
+    hooks = (SparkHook, ObjectStoreHook)
     operator_extra_links = (RunPage(), DataDocs())
 
     def __init__(self, *, run: str, **kwargs: Any) -> None:

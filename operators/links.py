@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from airflow.sdk import BaseOperatorLink
 
-from operators.airflow_home import PAGES
+from service.airflow_home import PAGES
 
 if TYPE_CHECKING:
     from airflow.sdk import BaseOperator

@@ -16,7 +16,7 @@ from airflow.sdk import BaseNotifier
 
 from history import extras
 from history.errors import BadInput, HarnessError
-from operators.connections import connection
+from operators.hooks import connection
 
 if TYPE_CHECKING:
     from airflow.sdk import Connection, Context

@@ -10,8 +10,8 @@ from airflow.sdk import BaseOperator
 from history.events import stage_events
 from history.folder import RunFolder
 from operators.links import DataDocs, RunPage, page_of
-from operators.progress import logged
-from operators.stages import PUBLISH
+from service.progress import logged
+from service.stages import PUBLISH
 
 if TYPE_CHECKING:
     from airflow.sdk import Context

@@ -12,8 +12,8 @@ from clusters.scenario.scenario import Scenario
 from clusters.scenario.steps.step import Step
 from history.anomalies import ANOMALIES
 from history.kafka_versions import affected_range
-from operators.progress import rounded
-from operators.stages import expected_s
+from service.progress import rounded
+from service.stages import expected_s
 
 _READING = """## How to read it
 
@@ -22,7 +22,14 @@ _READING = """## How to read it
 - `judge` is green only if the verdict is `pass`. It is red for `fail` (a guarantee was violated) and for `unknown` (the
   evidence is insufficient). Its log shows the verdict in one sentence.
 - Under Details, `judge` and `publish` link to the run's page and to its Data Docs.
-- Tasks are not retried. Trigger the DAG again for a new run."""
+- Only `resolve`, `judge` and `publish` are retried, once. Trigger the DAG again for a new run."""
+ANY_DOC = f"""It runs a scenario that has no DAG of its own: one that you pass as JSON, or a prepared run's.
+
+## Phases
+
+`phases` lists them, and `phase` is mapped over them: one task after the other, named by the phase.
+
+{_READING}"""
 
 
 def doc_of(scenario: Scenario) -> str:

@@ -2,24 +2,29 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from airflow.sdk import BaseOperator
+from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
 
 from clusters.paths import runs_folder
-from clusters.run.stages import TEAR_DOWN, Stage
-from history.errors import BadInput, HarnessError, PlimsollError
+from clusters.run.stages import COLLECT, STOP_CLIENTS, TEAR_DOWN, Stage, stages
+from history.access import variables
+from history.errors import BadInput, EvidenceError, HarnessError, PlimsollError
+from history.events import read_events
 from history.folder import RunFolder
-from operators.connections import ConnectedOperator
-from operators.progress import logged
+from operators.hooks import ConnectedOperator, DockerHook, SparkHook
+from service.progress import logged
 from spark.connection import spark_connection
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
+
+    from clusters.scenario.scenario import Scenario
 
 
 def asked_params(context: Context) -> dict[str, Any]:
@@ -38,53 +43,125 @@ def asked_params(context: Context) -> dict[str, Any]:
 class PrepareRun(ConnectedOperator):
     """Check all input and make the run folder; return its path.
 
-    :param scenario: a scenario's name, or the path of its file
+    :param scenario: a scenario's name, or the path of its file; None: the parameter ``scenario``
     """
 
     template_fields = ("scenario",)
+    hooks = (SparkHook, DockerHook)
 
-    def __init__(self, *, scenario: str, **kwargs: Any) -> None:
+    def __init__(self, *, scenario: str | None = None, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self.scenario = scenario
 
     def execute(self, context: Context) -> str:
+        try:
+            run = self._prepared(asked_params(context))
+        except BadInput as error:
+            raise AirflowFailException(str(error)) from error  # a retry would not help
+        self.log.info("run: %s", run)
+        return str(run)
+
+    def _prepared(self, params: dict[str, Any]) -> Path:
         from clusters.run import experiment  # heavy for DAG parsing
 
-        params = asked_params(context)
-        spark_connection(os.environ)  # reject a wrong one before recording
-        prepared = params.pop("run_dir", None)
-        if prepared is None:
-            run = experiment.prepare(self.scenario, runs=runs_folder(), **params)
-            self.log.info("run: %s", run)
-            return str(run)
-        folder = RunFolder(Path(prepared))
-        if folder.is_sealed or not folder.work.is_dir():
-            raise BadInput(f"run_dir {prepared} is not a prepared run folder; leave run_dir empty for a new one.")
-        return str(folder.path)
+        spark_connection(variables())  # reject a wrong one before recording
+        prepared, runs, content = (params.pop(name, None) for name in ("run_dir", "runs", "scenario"))
+        if prepared is not None:
+            folder = RunFolder(Path(prepared))
+            if folder.is_sealed or not folder.work.is_dir():
+                raise BadInput(f"run_dir {prepared} is not a prepared run folder; leave run_dir empty for a new one.")
+            return folder.path
+        scenario: str | Mapping[str, Any] | None = self.scenario or content
+        if not scenario:
+            raise BadInput("No scenario was given; set the parameter scenario, or run_dir.")
+        return experiment.prepare(scenario, runs=Path(runs) if runs else runs_folder(), **params)
 
 
 class RunStep(ConnectedOperator):
-    """Perform one stage of an active run.
+    """Perform one stage of an active run, within the limit of the run's own scenario.
 
     :param run: the run folder
     """
 
-    template_fields = ("run",)
+    template_fields: tuple[str, ...] = ("run",)
+    hooks = (DockerHook,)
 
     def __init__(self, *, run: str, stage: Stage, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self.run = run
         self.stage = stage
 
+    def pre_execute(self, context: Context) -> None:
+        super().pre_execute(context)
+        with suppress(EvidenceError):  # the stage says what is wrong with the plan
+            scenario = scenario_of(self.folder)
+            own = {stage.name: stage for stage in stages(scenario)}
+            self.stage = own.get(self.stage.name, self.stage)
+            self.execution_timeout = self.limit(scenario)
+
+    def limit(self, scenario: Scenario) -> timedelta:
+        return self.stage.limit(scenario)
+
+    @property
+    def folder(self) -> RunFolder:
+        return RunFolder(Path(self.run))
+
     def execute(self, context: Context) -> None:  # noqa: ARG002  # Airflow's signature
         from clusters.run.recorder import perform  # heavy for DAG parsing
 
-        with logged(self.stage, RunFolder(Path(self.run)), self.log.info):
-            perform(Path(self.run), self.stage)
+        with logged(self.stage, self.folder, self.log.info):
+            perform(self.folder.path, self.stage)
 
     def on_kill(self) -> NoReturn:
         # Airflow continues after this; only an exception ends the call and is recorded.
         raise HarnessError(f"Task {self.task_id} was stopped before it completed.")
+
+
+def scenario_of(folder: RunFolder) -> Scenario:
+    """Return an active run's scenario."""
+    from clusters.live.plan import read_plan  # heavy for DAG parsing
+
+    return read_plan(folder).scenario
+
+
+def phases_of(run: str) -> list[str]:
+    """Return the names of its phases' stages."""
+    return [stage.name for stage in stages(scenario_of(RunFolder(Path(run)))) if stage.phase]
+
+
+class ListPhases(BaseOperator):
+    """List the run's phases.
+
+    :param run: the run folder
+    """
+
+    template_fields = ("run",)
+
+    def __init__(self, *, run: str, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.run = run
+
+    def execute(self, context: Context) -> list[str]:  # noqa: ARG002  # Airflow's signature
+        return phases_of(self.run)
+
+
+class RunPhase(RunStep):
+    """Run a phase, unless the phase before it failed.
+
+    :param phase: the name of its stage
+    """
+
+    def __init__(self, *, phase: str, **kwargs: Any) -> None:
+        super().__init__(stage=Stage(phase, phase, 0.0), **kwargs)
+        self.phase = phase
+
+    def execute(self, context: Context) -> None:
+        phases = phases_of(self.run)
+        for before in phases[: phases.index(self.phase)][-1:]:
+            ended = [event for event in read_events(self.folder.stages) if event.kind == "stage_ended"]
+            if {event.step: event.detail["state"] for event in ended}.get(before) != "success":
+                raise AirflowSkipException(f"{self.phase} does not run, because {before} did not succeed.")
+        super().execute(context)
 
 
 class StartCluster(RunStep):
@@ -115,23 +192,33 @@ class StartCluster(RunStep):
 
 
 class TearDown(RunStep):
-    """Remove everything of the run; fail if it was not collected.
+    """Remove everything of the run; if it was not collected, collect it first, and fail.
 
     Marking a run as failed skips its other tasks.
     """
 
+    def limit(self, scenario: Scenario) -> timedelta:
+        return sum((stage.limit(scenario) for stage in (STOP_CLIENTS, COLLECT)), super().limit(scenario))
+
     def execute(self, context: Context) -> None:
-        super().execute(context)
-        folder = RunFolder(Path(self.run))
-        if not folder.is_sealed:
-            raise HarnessError(
-                f"Run {folder.run_id} ended before it was collected. Its cluster was removed; "
-                f"`make judge RUN={folder.path}` shows what was recorded."
-            )
+        from clusters.run import recorder  # heavy for DAG parsing
+
+        if self.folder.is_sealed:
+            super().execute(context)
+            return
+        with logged(self.stage, self.folder, self.log.info):
+            recorder.salvage(self.folder.path)
+        did = "It was collected now" if self.folder.is_sealed else "Nothing was recorded"
+        raise HarnessError(
+            f"Run {self.folder.run_id} ended before it was collected. {did}, and its cluster was removed; "
+            f"`make judge RUN={self.folder.path}` shows what was recorded."
+        )
 
 
 class Reap(ConnectedOperator):
     """Remove leftovers of expired runs; return their run ids."""
+
+    hooks = (DockerHook,)
 
     def execute(self, context: Context) -> list[str]:  # noqa: ARG002  # Airflow's signature
         from clusters.run import experiment  # heavy for DAG parsing
@@ -144,10 +231,10 @@ class Watcher(BaseOperator):
 
     Only teardowns run after a DAG run is marked as failed, so this is one.
 
-    :param last: the id of the DAG's last productive task
+    :param last: the ids of the tasks with which a complete run may end
     """
 
-    def __init__(self, *, last: str, **kwargs: Any) -> None:
+    def __init__(self, *, last: Sequence[str], **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self.last = last
 
@@ -156,10 +243,10 @@ class Watcher(BaseOperator):
         states = context["ti"].get_task_states(dag_id=context["dag"].dag_id, run_ids=[run_id])[run_id]
         if failed := sorted(name for name, state in states.items() if state == "failed"):
             raise PlimsollError(f"Failed tasks: {', '.join(failed)}; the log of the first shows the reason.")
-        if states.get(self.last) != "success":
-            raise PlimsollError(f"This run ended before its task {self.last}; it may have been marked as failed.")
+        if not any(states.get(last) == "success" for last in self.last):
+            raise PlimsollError(f"This run ended before its task {self.last[0]}; it may have been marked as failed.")
 
 
-def watch(tasks: Sequence[Any], last: BaseOperator) -> None:
-    """Add a watcher after these tasks; ``last`` is the last productive one."""
-    tasks >> Watcher(task_id="watcher", last=last.task_id).as_teardown(on_failure_fail_dagrun=True)
+def watch(tasks: Sequence[Any], last: Sequence[BaseOperator]) -> None:
+    """Add a watcher after these tasks; a complete run ends with one of ``last``."""
+    tasks >> Watcher(task_id="watcher", last=[each.task_id for each in last]).as_teardown(on_failure_fail_dagrun=True)

@@ -58,7 +58,7 @@ class SparkConnection:
 def spark_connection(environment: Mapping[str, str]) -> SparkConnection:
     """Return Airflow's Spark connection (JSON or URI) of the environment; without one, Spark runs in the driver.
 
-    Tasks put stored connections there (``operators.connections``).
+    Tasks put stored connections there (``operators.hooks``).
 
     Raises:
         BadInput: it is unreadable, unknown, contradictory or impossible.

@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import contextmanager
+from functools import partial
 from operator import itemgetter
 from pathlib import Path
 from threading import Event, Thread
@@ -55,7 +56,7 @@ def main(folders: Sequence[str]) -> None:
         context = SparkContext.getOrCreate()
         context.setLogLevel("ERROR")
         runs = [RunFolder(path_of(folder)) for folder in folders]
-        judged = [pool.submit(judge_folder, run, context) for run in runs]
+        judged = [pool.submit(judge_folder, run, partial(spread_over, context)) for run in runs]
         for done, each in enumerate(as_completed(judged), 1):
             each.result()
             print(f"judged {done} of {len(folders)}", flush=True)  # noqa: T201  # what a person waits for
@@ -135,14 +136,14 @@ def _careful(judge: Callable[[PartitionFacts], Any]) -> Callable[[PartitionFacts
     return judge_or_error
 
 
-def judge_folder(folder: RunFolder, context: SparkContext) -> None:
+def judge_folder(folder: RunFolder, spreading: Callable[[RunFolder, float], Spread]) -> None:
     """Write a run folder's ``verdict/``; unreadable evidence makes it unknown, with the reason."""
     folder.verdict.mkdir(exist_ok=True)
     try:
         folder.require_intact()
         run = open_folder(folder)
         rows = sum(map(parquet_rows, run.files.values()))
-        judged = judge_run(run, spread_over(context, folder, rows / CHECKED_ROWS_PER_S))
+        judged = judge_run(run, spreading(folder, rows / CHECKED_ROWS_PER_S))
         if rows >= TOLD_EVERY_S * CHECKED_ROWS_PER_S:
             _say(folder, f"checking {rows:,} recorded rows", round(rows / CHECKED_ROWS_PER_S))
         _conclude(run, judged)

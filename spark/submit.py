@@ -16,6 +16,7 @@ from urllib.parse import urlsplit
 
 import pyspark
 
+from history.access import variables
 from history.errors import BadInput, HarnessError
 from history.exit_codes import worst
 from history.folder import SEAL, RunFolder
@@ -50,7 +51,7 @@ def judge(folders: list[Path]) -> int:
         HarnessError: the master or its executors do not answer, or the application ended without a verdict.
     """
     runs = run_folders(folders)
-    connection = spark_connection(os.environ)
+    connection = spark_connection(variables())
     driver_host = driver_address(connection)
     for run in runs:
         remove_tree(run.verdict)  # an old verdict must not outlive a judge that dies
@@ -131,7 +132,7 @@ def _environment(connection: SparkConnection, folder: Path) -> dict[str, str]:
     return {
         **_GIVEN_BACK,
         **ours,
-        **os.environ,
+        **variables(),
         "JAVA_HOME": str(spark_java_home()),
         "PYSPARK_PYTHON": sys.executable,
         "PYSPARK_DRIVER_PYTHON": sys.executable,

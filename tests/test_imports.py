@@ -1,4 +1,4 @@
-"""Imports have one direction: dags → operators → clusters → history; spark → judge → evidence → history.
+"""Imports have one direction: dags → operators → service → clusters → history; spark → judge → evidence → history.
 
 Also judge → expectations → history; claims → judge; reports → evidence → history. The command line may import all of
 them. Imports of foreign histories know only the run folder. Only tests import bench and tests.
@@ -28,13 +28,14 @@ MAY_IMPORT = {
     "imports": {"clusters", "history"},
     "claims": {"evidence", "history", "judge", "kafka_files"},
     "campaigns": {"claims", "clusters", "judge", "spark", "reports", "history"},
-    "operators": {"campaigns", "clusters", "spark", "reports", "history"},
-    "dags": {"operators", "campaigns", "clusters", "history"},
-    "commands": {"campaigns", "clusters", "history", "imports", "kafka_files", "operators", "reports", "spark"},
+    "service": {"campaigns", "clusters", "history", "reports", "spark"},
+    "operators": {"campaigns", "clusters", "service", "spark", "reports", "history"},
+    "dags": {"operators", "service", "campaigns", "clusters", "history"},
+    "commands": {"campaigns", "clusters", "history", "imports", "kafka_files", "reports", "service", "spark"},
     # Bench measures the speed of the others, which must not import it.
     "bench": {"clusters", "evidence", "history", "judge", "kafka_files", "reports", "spark"},
     "tests": {"bench", "campaigns", "claims", "clusters", "commands", "dags", "evidence", "expectations", "history"}
-    | {"imports", "judge", "kafka_files", "operators", "reports", "spark"},
+    | {"imports", "judge", "kafka_files", "operators", "reports", "service", "spark"},
 }
 # Second implementations to compare with the judge, which must not share its mistakes.
 INDEPENDENT = {
@@ -58,6 +59,7 @@ NEVER = {
     "imports": {"airflow", "pyspark", "great_expectations", "docker", "kafka", "confluent_kafka"},
     "claims": {"airflow", "pyspark", "great_expectations", "docker", "kafka", "confluent_kafka"},
     "campaigns": {"airflow", "pyspark", "great_expectations", "docker", "kafka", "confluent_kafka"},
+    "service": {"airflow", "pyspark", "great_expectations", "docker", "kafka", "confluent_kafka"},
     "operators": {"pyspark", "great_expectations", "docker", "kafka", "confluent_kafka"},
     "bench": {"airflow", "pyspark", "great_expectations", "docker", "confluent_kafka"},
     "tests": set(),  # they try every library's part

@@ -10,13 +10,13 @@ import pytest
 
 REPOSITORY = Path(__file__).resolve().parents[1]
 PRODUCT = ("campaigns", "claims", "clusters", "commands", "dags", "evidence", "expectations", "history", "imports")
-PRODUCT += ("judge", "kafka_files", "operators", "reports", "spark", "bench")
+PRODUCT += ("judge", "kafka_files", "operators", "reports", "service", "spark", "bench")
 SHELLS = {"sh", "bash", "dash", "ash", "zsh", "ksh"}
 CALLS_A_SHELL = {"os.system", "os.popen", "subprocess.getoutput", "subprocess.getstatusoutput"}
 CALLS_A_SHELL |= {"asyncio.create_subprocess_shell"}
 # The only places that compose a shell script, with the reason.
 EXCEPTIONS = {
-    "operators/service.py:up": "each word is quoted by shlex.join",
+    "service/airflow.py:_spawn": "each word is quoted by shlex.join",
     "clusters/runtimes/docker/image.py:run_script": "of numbers, addresses and names made here; in a container",
     "campaigns/nightly/subject.py:stage": "the command that whoever wrote the settings wants to be run",
     "campaigns/bisect/builds.py:made": "the command that was asked for; the build's name is in a variable",

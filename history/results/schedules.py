@@ -22,6 +22,17 @@ class ScheduleRun(Model):
     violations: list[str]
 
 
+class Smallest(Model):
+    """The smallest schedule found that shows a violation of ``of_item``; ``runs`` were made to find it."""
+
+    of_item: str
+    of_steps: int
+    run: ScheduleRun
+    runs: int
+    is_limited: bool
+    schedule: str
+
+
 class SchedulesResult(Summary):
     """``state``: fail if a guarantee was violated."""
 
@@ -29,6 +40,7 @@ class SchedulesResult(Summary):
     kafka: str
     settings: dict[str, Any]
     runs: list[ScheduleRun]
+    smallest: Smallest | None = None
 
     def cases(self) -> Sequence[Case]:
         """Return a case per schedule; failures without violation are skipped."""

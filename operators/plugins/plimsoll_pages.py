@@ -7,7 +7,7 @@ from typing import Any
 
 from airflow.plugins_manager import AirflowPlugin
 
-from operators.airflow_home import PAGES
+from service.airflow_home import PAGES
 
 
 def views(pages: str | None) -> list[dict[str, Any]]:

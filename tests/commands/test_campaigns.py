@@ -3,31 +3,28 @@
 from __future__ import annotations
 
 import json
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from campaigns import kinds
 from campaigns.campaign import CampaignFolder
 from clusters.run import experiment
 from commands import campaigns
 from commands.main import main
-from operators import airflow_home
+from history.errors import BadInput
+from service.api import NAMED, Address, Airflow
 
 FUZZ = ["fuzz", "--schedules", "2", "--seconds", "20", "--runtime", "process", "--name", "f"]
 
 
 @pytest.fixture
 def runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder for runs; fetching, migrating an Airflow home and cleaning up are patched out."""
-
-    def make_home(home: Path) -> Path:
-        home.mkdir(parents=True, exist_ok=True)
-        return home
-
-    monkeypatch.setattr(airflow_home, "HOMES", tmp_path / "homes")
-    monkeypatch.setattr(airflow_home, "make_home", make_home)
+    """A folder for runs; fetching, starting Airflow and cleaning up are patched out."""
+    monkeypatch.setattr(campaigns, "used", lambda _: nullcontext(Address("http://127.0.0.1:1", home=tmp_path)))
+    monkeypatch.setattr(Airflow, "check", lambda *_, **__: None)
+    monkeypatch.setattr(Airflow, "state", lambda *_: "")  # of another round
     monkeypatch.setattr(experiment, "check", lambda *_, **__: None)
     monkeypatch.setattr(experiment, "reap", lambda **_: [])
     return tmp_path / "runs"
@@ -36,7 +33,8 @@ def runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def ends(monkeypatch: pytest.MonkeyPatch, succeeded: bool, **result: Any) -> None:
     """Let the campaign's DAG write this result, if any."""
 
-    def run_dag(_dag_id: str, conf: dict[str, str], **_: Any) -> bool:
+    def run_dag(_airflow: Airflow, _dag_id: str, conf: dict[str, str], **_: Any) -> bool:
+        assert conf["runs"].endswith("/runs")
         if result:
             CampaignFolder(Path(conf["campaign"])).result.write_text(json.dumps(result))
         return succeeded
@@ -48,9 +46,8 @@ def ends(monkeypatch: pytest.MonkeyPatch, succeeded: bool, **result: Any) -> Non
 def test_a_campaign_ends_with_its_state(
     state: str, code: int, runs: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """A campaign ends with its state, also if its task failed; its Airflow home is removed."""
+    """A campaign ends with its state, also if its task failed."""
     ends(monkeypatch, state != "fail", state=state, sentence="So it is.", lines=["one line"])
-    monkeypatch.setattr("campaigns.fuzz.search.search", lambda *_: [])
     page = runs.parent / "site" / "fuzz" / "f" / "index.html"
 
     assert main([*FUZZ, "--runs", str(runs)]) == code
@@ -62,7 +59,7 @@ def test_a_campaign_ends_with_its_state(
         f"page: {page}",
         f"state: {state or 'none'}",
     ]
-    assert (said.err, list((runs.parent / "homes" / "runs").iterdir())) == ("", [])
+    assert said.err == ""
 
 
 def test_a_campaign_that_broke_off_says_how_to_go_on(
@@ -78,22 +75,22 @@ def test_a_campaign_that_broke_off_says_how_to_go_on(
     told = json.loads(capsys.readouterr().out)
     assert told["error"].startswith(
         "The campaign came to no result.\nA task failed. The same command with --name=f goes on; Airflow's log: "
+        f"{runs.parent}/logs/dag_id=fuzz/run_id=f-"
     )
     assert (told["exit_code"], told["state"]) == (2, "unknown")
 
 
-def test_a_violation_is_shrunk(runs: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    """After a failed fuzz campaign the violation is shrunk, and the result is printed before the last two lines."""
-    given: list[Any] = []
+def test_an_airflow_that_does_not_answer_leaves_no_campaign(
+    runs: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A named Airflow that does not fit is rejected before anything is planned."""
 
-    def search(_folder: CampaignFolder, options: dict[str, Any], *_: Any) -> list[str]:
-        given.append(options["shrink_runs"])
-        return ["shrunk: 18 steps to 7"]
+    def check(_airflow: Airflow, dag_id: str, **_: str) -> None:
+        raise BadInput(f"No DAG {dag_id}.")
 
-    ends(monkeypatch, succeeded=False, state="fail", sentence="1 of 2 schedules violated a guarantee.")
-    monkeypatch.setattr("campaigns.fuzz.search.search", search)
+    monkeypatch.setattr(Airflow, "check", check)
+    monkeypatch.setenv(NAMED, "")  # the option sets it
 
-    assert main([*FUZZ, "--shrink-runs", "5", "--runs", str(runs)]) == 1
-    assert given == [5]
-    assert capsys.readouterr().out.splitlines()[-3] == "shrunk: 18 steps to 7"
-    assert [name for name in kinds.names() if kinds.of(name).search] == ["bisect", "fuzz"]
+    assert main([*FUZZ, "--runs", str(runs), "--airflow", "http://127.0.0.1:1"]) == 3
+    assert capsys.readouterr().err == "No DAG fuzz.\n"
+    assert not (runs.parent / "site").exists()

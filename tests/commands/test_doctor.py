@@ -12,7 +12,7 @@ from clusters.scenario.scenario import scenario_names
 from commands import doctor
 from commands.doctor import Check
 from commands.outcome import Outcome
-from operators.service import ADDRESS
+from service.airflow import ADDRESS
 
 OK = Check("CPUs", ok=True, found="2")
 NO_NETEM = Check("sch_netem", ok=False, found="the kernel lacks it", cost="no delays", get="modprobe sch_netem")

@@ -52,6 +52,12 @@ def test_a_row_names_the_replica_that_is_behind_and_since_when() -> None:
     assert lines([partition(1, Health.LEADER_SILENT, SILENT, leader=3)])[0].endswith("behind: 3: unreachable for 4 s")
 
 
+def test_a_replica_that_was_never_sampled_is_unknown() -> None:
+    """One that has reached the leader's log end is not."""
+    never, caught_up = ReplicaNow(2, None, None, None, 0.4, in_isr=False, error=None), LEADER._replace(broker_id=3)
+    assert lines([partition(1, Health.OUT_OF_ISR, LEADER, never, caught_up)])[0].endswith("behind: 2 (out): ?, 3: 0")
+
+
 def test_programs_get_every_partition() -> None:
     """Unknown offsets and leaders are null."""
     (found,) = json.loads(json_line([partition(1, Health.NO_LEADER, SILENT, leader=-1)]))["partitions"]

@@ -19,7 +19,7 @@ from clusters.paths import ROOT
 from clusters.run import experiment
 from commands import outcome, runs
 from commands.main import main, variables_of
-from operators import airflow_home, spark_cluster
+from service import airflow, spark_cluster
 
 RUN = ["run", "steady", "--kafka", "3.9.1"]
 
@@ -117,7 +117,7 @@ def test_a_flag_is_set_by_one(
     """``ALL=1`` is --all; 0 or an empty value is not."""
     calls: list[bool] = []
     monkeypatch.setattr(experiment, "reap", lambda *, all_runs: calls.append(all_runs) or [])
-    monkeypatch.setattr(airflow_home, "remove_leftovers", list)
+    monkeypatch.setattr(airflow, "end_unused", lambda **_: [])
     monkeypatch.setattr(spark_cluster, "remove_leftovers", lambda *, everything: calls.append(everything) or [])
 
     assert make(monkeypatch, capsys, "clean", ALL=value) == (0, "")
@@ -133,7 +133,7 @@ def test_every_parameter_is_a_variable() -> None:
     ]
     assert list(variables_of("known-bugs")) == [
         *("BUGS", "KAFKA", "MODE", "TRIES", "SETTINGS", "NAME", "SEED", "UPLOAD", "METRICS_PORT", "RUNS"),
-        *("JSON", "JUNIT", "SUMMARY", "JAVA"),
+        *("JSON", "JUNIT", "SUMMARY", "AIRFLOW", "JAVA"),
     ]
     assert variables_of("walk") == {}
 

@@ -38,6 +38,26 @@ def test_what_other_runs_left_keeps_no_run_from_starting(
     )
 
 
+def test_an_airflow_that_does_not_start_leaves_no_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """If Airflow does not fit, the prepared run's folder is removed."""
+
+    def prepare(*_: object, **__: object) -> Path:
+        (tmp_path / "r1" / "work").mkdir(parents=True)
+        return tmp_path / "r1"
+
+    def used(_: object) -> None:
+        raise BadInput("It was started with another PLIMSOLL_JAVA.")
+
+    monkeypatch.setattr(experiment, "prepare", prepare)
+    monkeypatch.setattr(runs, "used", used)
+
+    assert main(RUN) == 3
+    assert capsys.readouterr().err == "It was started with another PLIMSOLL_JAVA.\n"
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_a_run_for_machines(tmp_path: Path) -> None:
     """The facts of a run are folder, verdict, sentence and page; without a verdict it is unknown and the rest null."""
     run = RunFolder(tmp_path)

@@ -10,11 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from clusters.paths import locked
 from clusters.run import experiment
 from commands.main import main
 from history.errors import NotRemoved, WaitTimeout
-from operators import airflow_home, spark_cluster
+from service import airflow, spark_cluster
 
 
 def test_the_archive_is_written_as_metrics(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -33,24 +32,18 @@ def test_the_archive_is_written_as_metrics(tmp_path: Path, capsys: pytest.Captur
 def test_clean_spares_live_runs_unless_told_otherwise(
     arguments: list[str],
     everything: bool,
-    tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    """``clean`` spares live runs unless ``--all`` is given, and removes Airflow homes of ended commands."""
+    """``clean`` spares live runs unless ``--all`` is given, and removes Airflows of ended commands."""
     calls: list[bool] = []
     monkeypatch.setattr(experiment, "reap", lambda *, all_runs: calls.append(all_runs) or ["old-run"])
     monkeypatch.setattr(spark_cluster, "remove_leftovers", lambda *, everything: calls.append(everything) or ["old"])
-    monkeypatch.setattr(airflow_home, "HOMES", tmp_path)
-    for name in ("gone", "live"):
-        (tmp_path / "runs" / name).mkdir(parents=True)
-        (tmp_path / "runs" / name / "lock").touch()
-    with locked(tmp_path / "runs" / "live" / "lock"):
-        assert main(arguments) == 0
+    monkeypatch.setattr(airflow, "end_unused", lambda **_: ["airflow"])
+    assert main(arguments) == 0
 
     assert calls == [everything, everything]
-    assert capsys.readouterr().out == "removed what was left of: gone/airflow, old-run, old\n"
-    assert [home.name for home in (tmp_path / "runs").iterdir()] == ["live"]
+    assert capsys.readouterr().out == "removed what was left of: airflow, old-run, old\n"
 
 
 def test_clean_goes_on_after_what_resists(
@@ -61,10 +54,10 @@ def test_clean_goes_on_after_what_resists(
     def stuck(**_: object) -> list[str]:
         raise NotRemoved(["Waited 10 s for the processes of a-run to end."], ["b-run"])
 
-    def broken() -> list[str]:
+    def broken(**_: object) -> list[str]:
         raise WaitTimeout("Waited 10 s for the processes of a home to end.")
 
-    monkeypatch.setattr(airflow_home, "remove_leftovers", broken)
+    monkeypatch.setattr(airflow, "end_unused", broken)
     monkeypatch.setattr(experiment, "reap", stuck)
     monkeypatch.setattr(spark_cluster, "remove_leftovers", lambda **_: ["a-cluster"])
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))

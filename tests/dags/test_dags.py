@@ -11,15 +11,18 @@ from pathlib import Path
 import pytest
 from airflow.dag_processing.dagbag import DagBag
 from airflow.sdk import DAG
+from airflow.sdk.definitions.context import _AIRFLOW_PARSING_CONTEXT_DAG_ID
+from airflow.sdk.definitions.mappedoperator import MappedOperator
 
 from campaigns import kinds
 from clusters.scenario import scenario
 from clusters.scenario.scenario import scenario_names
 from history.errors import BadInput
 from history.kafka_versions import DEFAULT_RELEASE
-from operators.airflow_home import BENCHMARK_POOL
+from history.product import product
 from operators.campaign_dag import ARCHIVE
 from operators.steps import RunStep
+from service.airflow_home import BENCHMARK_POOL
 
 DAGS = Path(__file__).resolve().parents[2] / "dags"
 SCENARIO = "follower_lag_then_leader_kill"
@@ -63,8 +66,32 @@ def test_the_tasks_of_a_run_stand_in_one_row(recorder: DAG) -> None:
     ]
 
 
-def test_setups_and_teardown(recorder: DAG) -> None:
+def test_the_phases_of_any_scenario_are_mapped(bag: DagBag) -> None:
+    """``any_scenario`` has the same tasks, but its phases are those of the run, one at a time, without a retry."""
+    dag = bag.dags["any_scenario"]
+    phase = dag.task_dict["phase"]
+
+    assert list(in_order(dag)) == [
+        *("resolve", "start_cluster", "create_topics", "start_clients", "capture_before"),
+        *("phases", "phase"),
+        *("stop_producers", "quiesce", "drain", "capture_after", "stop_clients", "collect"),
+        *("tear_down", "judge", "publish", "watcher"),
+    ]
+    assert isinstance(phase, MappedOperator)
+    assert (phase.max_active_tis_per_dagrun, phase.retries) == (1, 0)
+    assert dag.params["scenario"] is None
+
+
+@pytest.mark.parametrize("name", [SCENARIO, "any_scenario", "compare"])
+def test_a_dag_says_which_plimsoll_it_is_of(bag: DagBag, name: str) -> None:
+    """Each DAG that a command triggers has the version as a tag."""
+    assert product().version in bag.dags[name].tags
+
+
+@pytest.mark.parametrize("name", [SCENARIO, "any_scenario"])
+def test_setups_and_teardown(bag: DagBag, name: str) -> None:
     """The teardown belongs to both setups, and a failure of it or of the watcher fails the DAG run."""
+    recorder = bag.dags[name]
     tear_down, watcher = recorder.task_dict["tear_down"], recorder.task_dict["watcher"]
 
     assert [task.task_id for task in recorder.tasks if task.is_setup] == ["start_cluster", "start_clients"]
@@ -89,13 +116,16 @@ def test_what_comes_after_a_failure(recorder: DAG) -> None:
     }
 
 
-def test_nothing_is_tried_twice_and_everything_has_a_time_limit(recorder: DAG) -> None:
-    """Each task has no retry and a time limit; the DAG run has no limit, which would skip the teardown."""
-    assert {task.retries for task in recorder.tasks} == {0}
-    assert [t.task_id for t in recorder.tasks if t.execution_timeout is None] == ["watcher"]
+def test_the_experiment_is_not_tried_twice_and_everything_has_a_time_limit(recorder: DAG) -> None:
+    """Only what may be repeated is retried. Tasks have a time limit; the DAG run's would skip the teardown."""
+    assert {task.task_id: task.retries for task in recorder.tasks if task.retries} == {
+        "resolve": 1,
+        "judge": 1,
+        "publish": 1,
+    }
+    assert [t.task_id for t in recorder.tasks if t.execution_timeout is None] == []
     assert recorder.dagrun_timeout is None
-    assert recorder.task_dict["phase_1_steady"].execution_timeout == timedelta(seconds=5 + 120)
-    assert recorder.task_dict["phase_2_follower_lags"].execution_timeout == timedelta(seconds=12 + 50 + 2 * 8 + 120)
+    assert recorder.task_dict["resolve"].execution_timeout == timedelta(seconds=900)
 
 
 def test_parameters(recorder: DAG) -> None:
@@ -105,18 +135,19 @@ def test_parameters(recorder: DAG) -> None:
         recorder.params["runtime"] = "podman"
 
 
-def test_a_single_scenario_can_be_asked_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """``PLIMSOLL_SCENARIO`` names any file, which is then the only scenario."""
-    mine = tmp_path / "mine.yaml"
-    mine.write_text((DAGS.parent / "scenarios" / "steady.yaml").read_text().replace("name: steady", "name: mine"))
-    monkeypatch.setenv("PLIMSOLL_SCENARIO", str(mine))
+@pytest.mark.parametrize(
+    ("file", "wanted"), [("chaos.py", "steady"), ("chaos.py", "any_scenario"), ("campaign_dags.py", "compare")]
+)
+def test_a_task_builds_its_own_dag_alone(file: str, wanted: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A task's process builds the DAG that it needs and no other."""
+    monkeypatch.setenv(_AIRFLOW_PARSING_CONTEXT_DAG_ID, wanted)
 
-    assert DagBag(dag_folder=str(DAGS / "chaos.py")).dags.keys() == {"mine"}
+    assert DagBag(dag_folder=str(DAGS / file)).dags.keys() == {wanted}
 
 
-def test_a_wrong_scenario_is_an_import_error_with_its_reason(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A wrong scenario is an import error with the reason on Airflow's page."""
-    monkeypatch.setenv("PLIMSOLL_SCENARIO", str(tmp_path / "gone.yaml"))
+def test_a_scenario_that_is_gone_is_an_import_error_with_its_reason(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A task whose scenario was removed fails with the reason in its log."""
+    monkeypatch.setenv(_AIRFLOW_PARSING_CONTEXT_DAG_ID, "gone")
     (error,) = DagBag(dag_folder=str(DAGS / "chaos.py")).import_errors.values()
 
     assert BadInput.__name__ in error
@@ -131,10 +162,9 @@ def test_a_scenario_that_is_half_saved_takes_no_other_with_it(
     (tmp_path / "steady.yaml").write_text(whole)
     (tmp_path / "half.yaml").write_text(whole.replace("name: steady", "name: half")[: len(whole) // 2])
     monkeypatch.setattr(scenario, "SCENARIOS", tmp_path)
-    monkeypatch.delenv("PLIMSOLL_SCENARIO", raising=False)
     bag = DagBag(dag_folder=str(DAGS / "chaos.py"))
 
-    assert (set(bag.dags), bag.import_errors) == ({"steady"}, {})
+    assert (set(bag.dags), bag.import_errors) == ({"any_scenario", "steady"}, {})
     assert [record.getMessage()[:29] for record in caplog.records if record.name == "plimsoll.dags"] == [
         "Scenario half has no DAG: hal"
     ]
@@ -170,10 +200,9 @@ def test_parsing_brings_in_no_heavy_library() -> None:
 
 @pytest.mark.parametrize("kind", kinds.names())
 def test_the_tasks_of_a_campaign_stand_in_one_row(bag: DagBag, kind: str) -> None:
-    """A campaign's tasks record and judge the runs, do the same with a follow-up, and conclude."""
+    """A campaign's tasks record and judge the runs, and begin another round or conclude."""
     assert list(in_order(bag.dags[kind])) == [
-        *("plan", "items", "record", "judge", "items_follow_up", "record_follow_up", "judge_follow_up"),
-        *("conclude", "watcher"),
+        *("plan", "items", "record", "judge", "next_round", "conclude", "watcher")
     ]
 
 
@@ -183,7 +212,7 @@ def test_benchmark_runs_queue_up(bag: DagBag, kind: str) -> None:
     dag = bag.dags[kind]
 
     assert dag.max_active_runs == 1
-    assert {task.task_id for task in dag.tasks if task.pool == BENCHMARK_POOL} == {"record", "record_follow_up"}
+    assert {task.task_id for task in dag.tasks if task.pool == BENCHMARK_POOL} == {"record"}
 
 
 @pytest.mark.parametrize("kind", kinds.names())
@@ -193,7 +222,7 @@ def test_a_campaign_says_what_it_is(bag: DagBag, kind: str) -> None:
 
     assert dag.dag_display_name == kinds.of(kind).title
     assert {task.owner for task in dag.tasks} == {"plimsoll"}
-    assert dag.tags == {"campaign", "benchmark" if kinds.of(kind).benchmark else "correctness"}
+    assert dag.tags == {"campaign", "benchmark" if kinds.of(kind).benchmark else "correctness", product().version}
     for title in ("Why", "Phases", "Expected result", "How to read it"):
         assert f"**{title}:** " in (dag.doc_md or "")
 
@@ -220,9 +249,7 @@ def test_a_campaign_goes_on_without_a_run_that_broke(bag: DagBag) -> None:
     """
     rules = {task.task_id: task.trigger_rule.value for task in bag.dags["compare"].tasks}
 
-    assert {name for name, rule in rules.items() if rule == "all_done"} == {
-        *("judge", "items_follow_up", "judge_follow_up", "conclude")
-    }
+    assert {name for name, rule in rules.items() if rule == "all_done"} == {"judge", "conclude"}
     assert rules["watcher"] == "all_done_setup_success"  # a teardown's
 
 

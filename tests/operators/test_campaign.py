@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 import shutil
+from datetime import UTC, datetime
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
+from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException, DagRunTriggerException
 
-from campaigns import recording, runner
+from campaigns import recording, rounds, runner
 from campaigns.campaign import Campaign, CampaignFolder, Item
+from campaigns.places import Places
 from clusters.run import experiment
 from history.errors import BadInput, HarnessError
 from history.results.base import State, Summary
-from operators.campaign import Conclude, CountItems, JudgeItems, PlanCampaign, RecordItem
+from operators.campaign import NEXT, Conclude, JudgeItems, ListItems, NextRound, PlanCampaign, RecordItem, places
 
+RUN = "manual__2026"
 ITEMS = [Item(name=name, scenario="steady", kafka="3.9.1") for name in ("one", "two")]
 
 
@@ -33,7 +36,8 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> CampaignFolder:
 
 def context(**asked: Any) -> Any:
     """Return Airflow's context for a run of a campaign's DAG with these parameters."""
-    return {"params": asked, "dag": SimpleNamespace(dag_id="compare", params=asked)}
+    begun = SimpleNamespace(run_after=datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC))
+    return {"params": asked, "dag": SimpleNamespace(dag_id="compare", params=asked), "dag_run": begun}
 
 
 def test_a_campaign_that_is_planned_already_is_taken_up(folder: CampaignFolder) -> None:
@@ -64,35 +68,34 @@ def test_a_question_becomes_a_campaign(tmp_path: Path, monkeypatch: pytest.Monke
     assert CampaignFolder(Path(path)).read_plan().seed == 7
 
 
-def test_a_task_for_each_item_that_is_left(folder: CampaignFolder, monkeypatch: pytest.MonkeyPatch) -> None:
-    """One task is mapped for each outstanding item of the plan or of its follow-up."""
-    monkeypatch.setattr(recording, "follow_up", lambda *_: [])
+def test_a_cleared_plan_is_the_same_campaign(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without a name, a campaign has the time of its DAG run, and its seed stays."""
+    monkeypatch.setenv("PLIMSOLL_RUNS", str(tmp_path / "runs"))
+    monkeypatch.setattr(experiment, "check", lambda *_, **__: None)
+    asked = {"base": "3.9.0", "head": "3.9.1", "scenario": "steady", "pairs": 2, "settings": {}}
+    paths = [PlanCampaign(task_id="plan", kind="compare").execute(context(**asked)) for _ in range(2)]
 
-    assert CountItems(task_id="i", campaign=str(folder.path)).execute({}) == [0, 1]
-    assert CountItems(task_id="i", campaign=str(folder.path), follow_up=True).execute({}) == []
+    assert paths == [str(tmp_path / "site" / "compare" / "20260102-030405")] * 2
 
 
-def test_a_rate_that_was_found_out_later_may_ask_for_more_than_the_disk_has(
-    folder: CampaignFolder, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Follow-up runs that do not fit on the disk are rejected before the first of them."""
+def test_the_items_that_are_left_are_listed(folder: CampaignFolder, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Items that do not fit on the disk are rejected before the first of them."""
     changes = {"load": {"rate": "99000/s", "record_bytes": 1000}}
     fast = Item(name="fast", scenario="steady", kafka="3.9.1", changes=changes)
-    monkeypatch.setattr(recording, "follow_up", lambda *_: [fast])
-    count = CountItems(task_id="i", campaign=str(folder.path), follow_up=True)
+    items = ListItems(task_id="items", campaign=str(folder.path))
+    assert items.execute(context()) == ["one", "two"]
 
+    monkeypatch.setattr(rounds, "pending", lambda *_: [fast])
     monkeypatch.setattr(shutil, "disk_usage", lambda _: SimpleNamespace(free=10**9))
     with pytest.raises(BadInput, match=r"Runs of c1 to record: 1. They would keep \d+ GB .*, where 1 GB are"):
-        count.execute({})
+        items.execute(context())
 
     monkeypatch.setattr(shutil, "disk_usage", lambda _: SimpleNamespace(free=10**12))
-    assert count.execute({}) == [0]
+    assert items.execute(context()) == ["fast"]
 
 
-def test_runs_keep_their_order_whatever_airflow_starts_first(
-    folder: CampaignFolder, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Mapped tasks record items in the plan's order, whichever task starts first; a surplus task does nothing."""
+def test_an_item_is_recorded_unless_it_has_its_run(folder: CampaignFolder, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A cleared task of a recorded item does nothing; its name is shown all the same."""
     recorded: list[str] = []
 
     def record_item(_folder: CampaignFolder, item: Item, _places: object) -> Path:
@@ -100,16 +103,44 @@ def test_runs_keep_their_order_whatever_airflow_starts_first(
         return Path("/runs") / item.name
 
     monkeypatch.setattr(recording, "record_item", record_item)
-    monkeypatch.setattr(
-        recording, "outstanding", lambda _folder, items, _places: [item for item in items if item.name not in recorded]
-    )
-    context: Any = {}
+    monkeypatch.setattr(rounds, "outstanding", lambda _folder, items, _places: items if not recorded else [])
+    in_airflow = context()
+    record = RecordItem(task_id="record", campaign=str(folder.path), item="two")
 
-    made = [RecordItem(task_id="r", campaign=str(folder.path), number=n).execute(context) for n in (1, 0, 2)]
+    assert [record.execute(in_airflow), record.execute(in_airflow)] == ["/runs/two", None]
+    assert (recorded, in_airflow["item"], rounds.tried_names(folder)) == (["two"], "two", ["two"])
 
-    assert made == ["/runs/one", "/runs/two", None]
-    assert recorded == ["one", "two"]
-    assert context["item"] == "nothing left"  # its template is rendered all the same
+
+def ending(number: int = 1, **states: str) -> Any:
+    """Return the context of a round whose tasks have these states."""
+    dag = SimpleNamespace(dag_id="compare", params={"round": 1, "runs": None})
+    tasks = SimpleNamespace(get_task_states=lambda **_: {RUN: states})
+    run_id = RUN if number == 1 else f"{RUN}_round_{number}"
+    return {"params": {"round": number, "runs": None}, "dag": dag, "run_id": run_id, "ti": tasks}
+
+
+@pytest.mark.parametrize("number", [1, 2])
+def test_runs_that_became_necessary_are_another_round(
+    folder: CampaignFolder, monkeypatch: pytest.MonkeyPatch, number: int
+) -> None:
+    """The same DAG is triggered for the same campaign; its run's name has the number of the round."""
+    monkeypatch.setattr(rounds, "decide", lambda *_: ITEMS)
+    step = NextRound(task_id=NEXT, campaign=str(folder.path))
+    with pytest.raises(DagRunTriggerException) as asked:
+        step.execute(ending(number))
+
+    assert (asked.value.trigger_dag_id, asked.value.dag_run_id) == ("compare", f"{RUN}_round_{number + 1}")
+    assert asked.value.conf == {"campaign": str(folder.path), "round": number + 1, "runs": None}
+
+
+def test_without_more_runs_there_is_no_other_round(folder: CampaignFolder, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The step is skipped, and the result is written; it is not while another round follows."""
+    monkeypatch.setattr(rounds, "decide", lambda *_: [])
+    with pytest.raises(AirflowSkipException, match="no more runs"):
+        NextRound(task_id=NEXT, campaign=str(folder.path)).execute(ending())
+
+    with pytest.raises(AirflowSkipException, match="Another round follows"):
+        Conclude(task_id="conclude", campaign=str(folder.path)).execute(ending(**{NEXT: "success"}))
 
 
 @pytest.mark.parametrize("state", ["pass", "unknown", "", "fail"])
@@ -123,18 +154,26 @@ def test_a_failed_result_is_red_and_written_all_the_same(
 
     if state == "fail":
         with pytest.raises(AirflowFailException, match=r"3\.9\.1 loses records"):
-            step.execute({})
+            step.execute(ending(**{NEXT: "skipped"}))
     else:
-        assert step.execute({}) == str(folder.page)
+        assert step.execute(ending(**{NEXT: "skipped"})) == str(folder.page)
 
 
 def test_without_a_plan_there_is_nothing_to_do() -> None:
     """Without a plan, later steps are skipped."""
     with pytest.raises(AirflowSkipException, match="no campaign was planned"):
-        JudgeItems(task_id="judge", campaign=None).execute({})
+        JudgeItems(task_id="judge", campaign=None).execute(context())
 
 
 def test_a_step_that_is_told_to_stop_ends_its_call(folder: CampaignFolder) -> None:
     """``on_kill`` raises an error, so that the run is collected and torn down."""
     with pytest.raises(HarnessError, match="judge was stopped"):
         JudgeItems(task_id="judge", campaign=str(folder.path)).on_kill()
+
+
+def test_a_dag_run_names_its_folder_of_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Archive and pages are next to the folder of runs, which the parameter names, else Airflow's environment."""
+    monkeypatch.setenv("PLIMSOLL_RUNS", "/mine/runs")
+
+    assert places(context(runs="/yours/runs")) == Places.beside(Path("/yours/runs"))
+    assert places(context(runs=None)) == places(context()) == Places.beside(Path("/mine/runs"))

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from operators.airflow_home import PAGES
 from operators.judge import Judge
 from operators.publish import Publish
+from service.airflow_home import PAGES
 
 
 @pytest.mark.parametrize("kind", [Judge, Publish])

@@ -3,21 +3,27 @@
 from __future__ import annotations
 
 from contextlib import nullcontext
+from datetime import timedelta
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
 
 from clusters.run import experiment
 from clusters.run.stages import TEAR_DOWN, Stage
-from history.errors import BadInput, HarnessError, PlimsollError
-from history.events import read_events
+from clusters.scenario.scenario import load_scenario
+from history.errors import HarnessError, PlimsollError
+from history.events import EventLog, read_events
 from history.folder import RunFolder
-from operators.steps import PrepareRun, Reap, RunStep, StartCluster, TearDown, Watcher
+from operators.hooks import DockerHook
+from operators.steps import ListPhases, PrepareRun, Reap, RunPhase, RunStep, StartCluster, TearDown, Watcher
+from tests.clusters.fakes import plan_of, write_plan
 from tests.clusters.noted import note_calls
 
-PARAMS = {"kafka": "3.9.1", "runtime": "auto", "rate": None, "seed": 7, "subnet": None, "run_dir": None}
+PARAMS = {"kafka": "3.9.1", "runtime": "auto", "rate": None, "seed": 7, "subnet": None}
+PARAMS |= dict.fromkeys(("run_dir", "runs", "scenario"))
 START = Stage("start_cluster", "starting the cluster", 1.0, role="start")
 
 
@@ -61,15 +67,21 @@ def context(**asked: Any) -> Any:
     return {"params": {**PARAMS, **asked}, "dag": SimpleNamespace(dag_id="steady", params=PARAMS)}
 
 
-def test_resolve_prepares_what_was_asked_for(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """``resolve`` passes the parameters to ``prepare`` and returns the run's path as text."""
+def prepares(monkeypatch: pytest.MonkeyPatch, run: Path) -> dict[str, object]:
+    """Let ``prepare`` return this run; return what it was called with."""
     asked: dict[str, object] = {}
 
-    def prepare(scenario: str, **settings: object) -> Path:
+    def prepare(scenario: object, **settings: object) -> Path:
         asked.update(settings, scenario=scenario)
-        return tmp_path / "new-run"
+        return run
 
     monkeypatch.setattr(experiment, "prepare", prepare)
+    return asked
+
+
+def test_resolve_prepares_what_was_asked_for(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """``resolve`` passes the parameters to ``prepare`` and returns the run's path as text."""
+    asked = prepares(monkeypatch, tmp_path / "new-run")
     monkeypatch.setenv("PLIMSOLL_RUNS", str(tmp_path))
     made = PrepareRun(task_id="resolve", scenario="steady").execute(context())
 
@@ -78,9 +90,23 @@ def test_resolve_prepares_what_was_asked_for(monkeypatch: pytest.MonkeyPatch, tm
     assert asked == {"scenario": "steady", "runs": tmp_path, **wanted}
 
 
+def test_resolve_prepares_a_scenario_that_is_given_whole(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """The parameter ``scenario`` is a scenario's content, and ``runs`` the folder of its run."""
+    asked = prepares(monkeypatch, tmp_path / "new-run")
+    PrepareRun(task_id="resolve").execute(context(scenario={"name": "mine"}, runs="/elsewhere"))
+
+    assert (asked["scenario"], asked["runs"]) == ({"name": "mine"}, Path("/elsewhere"))
+
+
+def test_resolve_refuses_a_run_without_a_scenario() -> None:
+    """Without a scenario and a prepared run there is nothing to run."""
+    with pytest.raises(AirflowFailException, match="No scenario was given; set the parameter scenario, or run_dir"):
+        PrepareRun(task_id="resolve").execute(context())
+
+
 def test_resolve_refuses_a_parameter_that_there_is_not() -> None:
     """``resolve`` rejects an unknown parameter, since a misspelt one would have no effect."""
-    with pytest.raises(BadInput, match="steady has no parameter 'kafak'; known: kafka, runtime"):
+    with pytest.raises(AirflowFailException, match="steady has no parameter 'kafak'; known: kafka, runtime"):
         PrepareRun(task_id="resolve", scenario="steady").execute(context(kafak="4.3.0"))
 
 
@@ -95,7 +121,7 @@ def test_resolve_refuses_a_folder_that_nobody_prepared(tmp_path: Path) -> None:
     """``resolve`` rejects a folder that is no prepared run, with the alternative."""
     resolve = PrepareRun(task_id="resolve", scenario="steady")
 
-    with pytest.raises(BadInput, match="is not a prepared run folder; leave run_dir empty"):
+    with pytest.raises(AirflowFailException, match="is not a prepared run folder; leave run_dir empty"):
         resolve.execute(context(run_dir=str(tmp_path)))
 
 
@@ -160,15 +186,97 @@ def test_the_cluster_of_a_collected_run_is_not_started(run: Path, calls: list[st
     assert RunFolder(run).check_seal() == []
 
 
-def test_a_run_that_was_ended_before_it_was_collected_is_red_and_gone(run: Path, calls: list[str]) -> None:
-    """The teardown of a run that ended before it was collected fails with a hint; of a collected run it succeeds."""
+def test_a_run_that_was_ended_before_it_was_collected_is_collected_and_red(run: Path, calls: list[str]) -> None:
+    """The teardown of a run that was not collected collects it and fails; of a collected run it succeeds."""
     tear_down = TearDown(task_id="tear_down", run=str(run), stage=TEAR_DOWN)
 
-    with pytest.raises(HarnessError, match=r"a-run ended before it was collected\. .* `make judge RUN=.*/a-run`"):
+    with pytest.raises(HarnessError, match=r"was collected\. It was collected now, .* `make judge RUN=.*/a-run`"):
         tear_down.execute({})
-    RunFolder(run).seal()
+    assert calls == ["stop_clients", "collect", "tear_down"]
     tear_down.execute({})
-    assert calls == ["tear_down", "tear_down"]
+    assert calls[3:] == ["tear_down"]
+
+
+def test_a_run_that_cannot_be_collected_is_removed(
+    run: Path, calls: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """If the collection fails at the end, too, everything is removed, and its reason is the task's."""
+    breaking(monkeypatch, "collect", HarnessError("the disk is gone"))
+
+    with pytest.raises(HarnessError, match="the disk is gone"):
+        TearDown(task_id="tear_down", run=str(run), stage=TEAR_DOWN).execute({})
+    assert calls == ["stop_clients", "tear_down"]
+
+
+@pytest.fixture
+def planned(tmp_path: Path) -> Path:
+    """A prepared run with three phases."""
+    run = tmp_path / "planned"
+    write_plan(run, plan_of(load_scenario("follower_lag_then_leader_kill")))
+    return run
+
+
+PHASES = ["phase_1_steady", "phase_2_follower_lags", "phase_3_leader_dies"]
+
+
+def mapped(run: Path, number: int) -> RunPhase:
+    """Return a mapped task, as Airflow starts it."""
+    task = RunPhase(task_id="phase", run=str(run), phase=PHASES[number])
+    task.pre_execute({})
+    return task
+
+
+@pytest.fixture
+def no_connections(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An Airflow without connections."""
+    monkeypatch.setattr(DockerHook, "get_conn", lambda _: {})
+
+
+@pytest.mark.usefixtures("no_connections")
+def test_phases_are_those_of_the_run(planned: Path, calls: list[str]) -> None:
+    """The phases of a run are listed in order, and each is performed as its own scenario says."""
+    assert ListPhases(task_id="phases", run=str(planned)).execute({}) == PHASES
+    for number in range(3):
+        mapped(planned, number).execute({})
+
+    assert calls == ["run_phase 0 steady", "run_phase 1 follower lags", "run_phase 2 leader dies"]
+
+
+@pytest.mark.usefixtures("no_connections")
+def test_no_phase_runs_after_one_that_did_not_succeed(
+    planned: Path, calls: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """After a phase that failed, was killed or has yet to run, the next is skipped, whatever Airflow starts."""
+    mapped(planned, 0).execute({})
+    with pytest.raises(AirflowSkipException, match="phase_3_leader_dies does not run, because phase_2_follower_lags"):
+        mapped(planned, 2).execute({})
+    EventLog(RunFolder(planned).stages).add("stage_started", step=PHASES[1])  # and nothing of its end
+    with pytest.raises(AirflowSkipException):
+        mapped(planned, 2).execute({})
+    breaking(monkeypatch, "run_phase", HarnessError("broker 2 died"))
+    with pytest.raises(HarnessError, match="broker 2 died"):
+        mapped(planned, 1).execute({})
+    with pytest.raises(AirflowSkipException):
+        mapped(planned, 2).execute({})
+
+    assert calls == ["run_phase 0 steady"]
+
+
+@pytest.mark.usefixtures("no_connections")
+def test_a_step_has_the_limit_of_its_own_runs_scenario(planned: Path, run: Path) -> None:
+    """Limits follow from the run's scenario; the teardown's includes a collection. Without a plan the DAG's stay."""
+    steady = Stage(PHASES[0], "as the DAG has it", 1.0, 7.0, call="run_phase", arguments=(0, "steady"), phase="steady")
+    hour = timedelta(hours=1)
+    tasks = [
+        RunStep(task_id="a", run=str(planned), stage=steady, execution_timeout=hour),
+        TearDown(task_id="b", run=str(planned), stage=TEAR_DOWN, execution_timeout=hour),
+        RunStep(task_id="c", run=str(run), stage=steady, execution_timeout=hour),
+    ]
+    for task in tasks:
+        task.pre_execute({})
+
+    limits = [task.execution_timeout.total_seconds() for task in tasks if task.execution_timeout]
+    assert limits == [125, 330 + 900 + 300, 3600]
 
 
 def test_the_reaper_spares_live_runs(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -182,7 +290,8 @@ def test_the_reaper_spares_live_runs(monkeypatch: pytest.MonkeyPatch) -> None:
     ("states", "said"),
     [
         ({"phase_1": "success", "publish": "success", "watcher": "running"}, ""),
-        ({"items_follow_up": "skipped", "publish": "success"}, ""),
+        ({"record": "skipped", "publish": "success"}, ""),
+        ({"publish": "skipped", "next_round": "success"}, ""),
         ({"phase_1": "failed", "drain": "upstream_failed", "judge": "failed"}, "Failed tasks: judge, phase_1; "),
         ({"tear_down": "failed", "publish": "skipped"}, "Failed tasks: tear_down; "),
         ({"resolve": "success", "tear_down": "skipped", "publish": "skipped"}, "ended before its task publish; "),
@@ -195,7 +304,7 @@ def test_the_watcher_is_red_when_a_task_is(states: dict[str, str], said: str) ->
     told: Any = {"run_id": "a", "ti": watched, "dag": SimpleNamespace(dag_id="x")}
 
     with pytest.raises(PlimsollError, match=said) if said else nullcontext():
-        Watcher(task_id="watcher", last="publish").execute(told)
+        Watcher(task_id="watcher", last=["publish", "next_round"]).execute(told)
 
 
 def test_the_run_is_a_template_field() -> None:

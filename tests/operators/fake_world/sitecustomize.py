@@ -1,11 +1,9 @@
 """Replaces Kafka, Spark and the page in other processes: Python imports this file at its start.
 
-Each call is a line of the file ``FAKE_CALLS``. ``FAKE_BREAK`` names a call that raises, ``FAKE_HANG`` one that waits
-until it is interrupted, ``FAKE_JUDGE`` is the judge's exit code. The JSON file
-``FAKE_SETTINGS`` overrides them for an Airflow that several tests share.
+Each call is a line of the file ``FAKE_CALLS``. The JSON file ``FAKE_SETTINGS`` has settings: ``FAKE_BREAK`` names a
+call that raises, ``FAKE_HANG`` one that waits until the setting changes, ``FAKE_JUDGE`` is the judge's exit code.
 """
 
-import contextlib
 import json
 import os
 import sys
@@ -20,17 +18,16 @@ CALLS = (
 
 
 def setting(name, default=None):
-    """Return a setting of the fakes: from the file if there is one, else from the environment."""
-    file = Path(os.environ.get("FAKE_SETTINGS", os.devnull))
-    return {**os.environ, **json.loads(file.read_text() or "{}")}.get(name, default)
+    """Return a setting of the fakes."""
+    return json.loads(Path(os.environ["FAKE_SETTINGS"]).read_text()).get(name, default)
 
 
 def note(name, *arguments):
-    """Record a call; raise or hang if the environment requests it."""
+    """Record a call; raise or hang if the settings request it."""
     with Path(os.environ["FAKE_CALLS"]).open("a") as calls:
         calls.write(" ".join([name, *map(str, arguments)]) + "\n")
-    if name == setting("FAKE_HANG"):
-        threading.Event().wait()
+    while name == setting("FAKE_HANG"):
+        threading.Event().wait(0.1)
     if name == setting("FAKE_BREAK"):
         raise RuntimeError(f"{name} broke as asked")
 
@@ -90,7 +87,6 @@ if "FAKE_CALLS" in os.environ:
         prepare=prepare,
         collect=collect,
         reap=reap,
-        hold_lease=contextlib.nullcontext,
         check_unstarted=lambda run: None,
         **{name: call(name) for name in CALLS},
     )

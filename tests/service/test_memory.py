@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from operators import memory
+from service import memory
 
 
 @pytest.mark.parametrize(

@@ -6,11 +6,12 @@ from pathlib import Path
 
 import pytest
 
+from campaigns import rounds
 from campaigns.campaign import CampaignFolder, Item
 from history.errors import HarnessError
 from history.events import EventLog, stage_events
 from history.folder import RunFolder
-from operators.campaign_progress import CampaignProgress
+from service.campaign_progress import CampaignProgress
 
 ITEMS = [
     Item(name=f"pair-1-{side}", scenario="steady", kafka=kafka) for side, kafka in (("a", "3.9.0"), ("b", "3.9.1"))
@@ -19,7 +20,9 @@ ITEMS = [
 
 def following(folder: CampaignFolder, said: list[str]) -> CampaignProgress:
     """Follow a campaign of two runs of one minute each."""
-    return CampaignProgress(folder, folder.path, said.append, lambda more: [] if more else ITEMS, lambda _: 60.0)
+    return CampaignProgress(
+        folder, folder.path, said.append, {item.name: item for item in ITEMS}.__getitem__, lambda _: 60.0
+    )
 
 
 def stage(folder: CampaignFolder, name: str, item: str = "") -> None:
@@ -31,13 +34,14 @@ def stage(folder: CampaignFolder, name: str, item: str = "") -> None:
 def test_each_run_and_how_long_the_rest_takes(tmp_path: Path) -> None:
     """Each run has a line with place, name, version and remaining time; judging, waiting and concluding have one each.
 
-    Other stages have no line, and stages of an earlier command are not repeated.
+    What a search decided is shown; other stages have no line, and stages of an earlier command are not repeated.
     """
     folder, said = CampaignFolder(tmp_path), []
     stage(folder, "conclude")
     progress = following(folder, said)
-    for name, item in (("items", ""), ("record", "pair-1-a"), ("record", "pair-1-b")):
-        stage(folder, name, item)
+    rounds.begin_round(folder, ITEMS)
+    for item in ITEMS:
+        stage(folder, "record", item.name)
     folder.say_waiting("waiting until this host's benchmark has ended")
     with stage_events(folder.stages, "judge"):
         EventLog(folder.stages).add("judging", runs=["run-a", "run-b"])
@@ -46,6 +50,7 @@ def test_each_run_and_how_long_the_rest_takes(tmp_path: Path) -> None:
             RunFolder(tmp_path / run).verdict.mkdir(parents=True)
             RunFolder(tmp_path / run).verdict_file.touch()
             progress.look()
+    rounds.say(folder, "3.9.1: try 2")
     stage(folder, "conclude")
     progress.look()
 
@@ -56,6 +61,7 @@ def test_each_run_and_how_long_the_rest_takes(tmp_path: Path) -> None:
         "judging the recordings in Spark …",
         "  judged 1 of 2",
         "  judged 2 of 2",
+        "  3.9.1: try 2",
         "writing the result and its page …",
     ]
     assert progress.running == ""
@@ -69,8 +75,8 @@ def test_a_build_that_was_made_goes_by_its_name(labels: dict[str, str], shown: s
     """A run's line shows the build's name instead of the folder of its jars."""
     folder, said = CampaignFolder(tmp_path), list[str]()
     item = Item(name="build-1", scenario="steady", kafka="jars/own-4f", labels=labels)
-    progress = CampaignProgress(folder, folder.path, said.append, lambda _: [item], lambda _: 60.0)
-    stage(folder, "items")
+    progress = CampaignProgress(folder, folder.path, said.append, lambda _: item, lambda _: 60.0)
+    rounds.begin_round(folder, [item])
     stage(folder, "record", "build-1")
     progress.look()
 
@@ -78,22 +84,21 @@ def test_a_build_that_was_made_goes_by_its_name(labels: dict[str, str], shown: s
 
 
 def test_a_run_at_hand_is_known(tmp_path: Path) -> None:
-    """The current run is known, since an interrupt waits for it."""
+    """The current run is known, since Airflow is asked less often meanwhile."""
     folder = CampaignFolder(tmp_path)
     progress = following(folder, [])
-    stage(folder, "items")
+    rounds.begin_round(folder, ITEMS)
     with stage_events(folder.stages, "record", "pair-1-a"):
         progress.look()
 
     assert progress.running == "record pair-1-a"
-    assert progress.torn_down
 
 
 def test_a_run_that_broke_is_told_with_its_reason(tmp_path: Path) -> None:
     """A failed run is reported with its reason, and the campaign continues."""
     folder, said = CampaignFolder(tmp_path), []
     progress = following(folder, said)
-    stage(folder, "items")
+    rounds.begin_round(folder, ITEMS)
     with pytest.raises(HarnessError), stage_events(folder.stages, "record", "pair-1-a"):
         raise HarnessError("no broker")
     progress.look()

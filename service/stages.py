@@ -7,8 +7,10 @@ from dataclasses import replace
 from clusters.run import stages as recording
 from clusters.run.stages import Stage
 from clusters.scenario.durations import expected_records
-from clusters.scenario.scenario import Scenario
+from clusters.scenario.scenario import Scenario, load_scenario, scenario_names
 
+ANY_SCENARIO = "any_scenario"  # the DAG of scenarios without their own
+INTERRUPTED_S = 90.0  # until an interrupted DAG run ends, besides its stages
 AIRFLOW_S = 12.0  # from the command to the first task
 
 RESOLVE = Stage("resolve", "checking the request", 1.0, 900.0)
@@ -26,3 +28,20 @@ def stages(scenario: Scenario) -> tuple[Stage, ...]:
 def expected_s(scenario: Scenario) -> float:
     """Return a whole run's expected seconds, with judging and page."""
     return AIRFLOW_S + sum(stage.expected_s for stage in stages(scenario))
+
+
+def end_limit_s(scenario: Scenario) -> float:
+    """Return how long to wait until an interrupted run is collected and removed."""
+    last = [stage for stage in recording.stages(scenario) if stage.role in ("end", "teardown")]
+    return INTERRUPTED_S + last[-1].step_wait_s + sum(stage.expected_s for stage in last)
+
+
+def dag_of(scenario: Scenario) -> str:
+    """Return the DAG with this scenario's stages."""
+    if scenario.name in scenario_names() and _calls(load_scenario(scenario.name)) == _calls(scenario):
+        return scenario.name
+    return ANY_SCENARIO
+
+
+def _calls(scenario: Scenario) -> list[tuple[object, ...]]:
+    return [(stage.name, *stage.arguments) for stage in stages(scenario)]

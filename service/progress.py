@@ -11,11 +11,11 @@ from pathlib import Path
 from threading import Event, Thread
 from typing import Any
 
-from clusters.run.stages import STOP_CLIENTS, TEAR_DOWN, Stage
+from clusters.run.stages import STOP_CLIENTS, Stage
 from clusters.scenario.scenario import Scenario
 from history.folder import RunFolder
-from operators.load_rates import LoadRates
-from operators.stages import AIRFLOW_S, expected_s
+from service.load_rates import LoadRates
+from service.stages import expected_s
 
 _LOOK_S = 0.5  # between two updates of a task's log
 _EVENTS = {
@@ -58,7 +58,6 @@ class Progress:
         self, of: Iterable[Stage], run: RunFolder, write: Callable[[str], object], *, from_now: bool = False
     ) -> None:
         self.running = ""
-        self.torn_down = False
         self._stages = {stage.name: stage for stage in of}
         self._tails = (Tail(run.stages, from_now=from_now), Tail(run.events, from_now=from_now))
         self._load: LoadRates | None = LoadRates(run.clients)
@@ -70,7 +69,6 @@ class Progress:
     def begin(self, scenario: Scenario) -> None:
         """Announce the scenario and its expected duration."""
         self.say(f"scenario {scenario.name}: about {rounded(expected_s(scenario))} in all")
-        self.say(f"starting Airflow … (about {rounded(AIRFLOW_S)})")
 
     def look(self) -> None:
         """Write what is new."""
@@ -99,7 +97,6 @@ class Progress:
 
     def _end_stage(self, name: str, why: str) -> None:
         self.running = ""
-        self.torn_down = self.torn_down or name == TEAR_DOWN.name
         if name == STOP_CLIENTS.name:  # later rates would be stale
             self._load = None
         if why and not any(error in why for error in self._errors):  # the run's events already showed most

@@ -1,6 +1,6 @@
 """Serve metrics of active runs to this host, in Prometheus' formats (OpenMetrics on request).
 
-Without a command: ``python -m operators.metrics_endpoint <port> <folder of runs>``.
+Without a command: ``python -m service.metrics_endpoint <port> <folder of runs>``.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def serving(port: int | None, runs: Path) -> Iterator[None]:
         return
     from prometheus_client import CollectorRegistry, start_http_server
 
-    from operators.live_metrics import LiveRuns
+    from service.live_metrics import LiveRuns
 
     registry = CollectorRegistry()
     registry.register(LiveRuns(runs))

@@ -27,9 +27,9 @@ from history.events import Event
 from history.folder import RunFolder
 from history.manifest import read_manifest
 from history.streams import StreamTails
-from operators.load_rates import accounts
-from operators.progress import Tail
 from reports.timeline import Span, faults
+from service.load_rates import accounts
+from service.progress import Tail
 
 LIVE_S = 15.0  # clients report each second; runs with older reports are not exported
 FRESH_NS = 10_000_000_000  # older replicas and views are left out

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from operators import load_rates
-from operators.load_rates import LoadRates, rates
+from service import load_rates
+from service.load_rates import LoadRates, rates
 
 S = 10**9
 

@@ -30,14 +30,6 @@ def kill_descendants(process: psutil.Process) -> None:
         kill(process.children(recursive=True))
 
 
-def kill_tree(process: psutil.Process) -> None:
-    """Send SIGKILL to a process and its descendants; suspend it first, so that it starts no more."""
-    with suppress(psutil.NoSuchProcess):
-        process.suspend()
-        kill_descendants(process)
-        process.kill()
-
-
 def with_variable(name: str, value: str) -> list[psutil.Process]:
     """Return live processes with this environment variable, except other users'."""
     return [

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from operators.pages_server import serve
+from service.pages_server import serve
 
 
 @pytest.fixture

@@ -1,10 +1,12 @@
 """The stages of a scenario's DAG."""
 
+from typing import Any
+
 import pytest
 
 from clusters.run import stages as recording
 from clusters.scenario.scenario import load_scenario, parse_scenario
-from operators.stages import AIRFLOW_S, PUBLISH, RESOLVE, expected_s, stages
+from service.stages import AIRFLOW_S, ANY_SCENARIO, PUBLISH, RESOLVE, dag_of, end_limit_s, expected_s, stages
 
 SCENARIO = """
 name: small
@@ -37,3 +39,26 @@ def test_judging_takes_longer_the_more_records_there_are(load: str, least_s: flo
 
     assert least_s <= by_name["judge"].expected_s <= most_s
     assert by_name["publish"] == PUBLISH
+
+
+@pytest.mark.parametrize(
+    ("changes", "dag"),
+    [
+        ({}, "steady"),
+        ({"load": {"rate": "10/s"}}, "steady"),
+        ({"name": "mine"}, ANY_SCENARIO),
+        ({"phases": [{"other": [{"hold": "1s"}]}]}, ANY_SCENARIO),
+        ({"phases": [{"Steady": [{"hold": "1s"}]}]}, ANY_SCENARIO),
+    ],
+)
+def test_a_scenario_with_other_phases_has_another_dag(changes: dict[str, Any], dag: str) -> None:
+    """Only a scenario with the phases of the shipped one of its name runs in that one's DAG."""
+    assert dag_of(load_scenario("steady", changes)) == dag
+
+
+def test_an_interrupted_run_may_take_as_long_as_its_end_stages() -> None:
+    """The end of an interrupted run takes the time of its last stages, and that of a phase that heals its faults."""
+    last = recording.stages(load_scenario("steady"))[-3:]
+
+    assert [stage.name for stage in last] == ["stop_clients", "collect", "tear_down"]
+    assert end_limit_s(load_scenario("steady")) == 90 + 120 + sum(stage.expected_s for stage in last)

@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 
 from clusters.paths import ROOT
-from operators import live_metrics
-from operators.live_metrics import LiveRuns
-from tests.operators.live_run import RunUnderWay
+from service import live_metrics
+from service.live_metrics import LiveRuns
+from tests.service.live_run import RunUnderWay
 
 RUN = "r1"
 

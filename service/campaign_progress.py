@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from history.folder import RunFolder
-from operators.progress import Tail, rounded
+from service.progress import Tail, rounded
 
 if TYPE_CHECKING:
     from campaigns.campaign import CampaignFolder, Item
 
 _WORDS = {
-    "items_follow_up": "checking whether the results need more runs",
     "judge": "judging the recordings in Spark",
-    "judge_follow_up": "judging the recordings in Spark",
+    "next_round": "checking whether the results need more runs",
     "conclude": "writing the result and its page",
 }
 
@@ -24,7 +23,7 @@ _WORDS = {
 class CampaignProgress:
     """Turn the events of a campaign's stages into lines.
 
-    ``listed`` returns a round's runs (first, follow-up) that are still to be recorded; ``seconds`` estimates one.
+    ``item_of`` finds an item by name; ``seconds`` estimates its run.
     """
 
     def __init__(
@@ -32,15 +31,14 @@ class CampaignProgress:
         folder: CampaignFolder,
         runs: Path,
         write: Callable[[str], object],
-        listed: Callable[[bool], list[Item]],
+        item_of: Callable[[str], Item],
         seconds: Callable[[Item], float],
     ) -> None:
         self.running = ""
-        self.torn_down = True  # each task tears down its run
         self._tail = Tail(folder.stages, from_now=True)  # a resumed campaign does not repeat its beginning
         self._runs = runs
         self._write = write
-        self._listed = listed
+        self._item_of = item_of
         self._seconds = seconds
         self._began_s = time.monotonic()
         self._round: dict[str, Item] = {}
@@ -58,13 +56,13 @@ class CampaignProgress:
             elif kind == "stage_ended":
                 self._look_at_verdicts()
                 self.running, self._judging = "", []
-                if stage.startswith("items"):
-                    self._begin_round(follow_up=stage.endswith("follow_up"))
                 if "why" in detail:
                     self.say(f"  ERROR: {item or stage}, {detail['why']}")
+            elif kind == "round":
+                self._begin_round(detail["items"])
             elif kind == "judging":
                 self._judging, self._judged = detail["runs"], 0
-            elif kind == "waiting":
+            elif kind in ("waiting", "decision"):
                 self.say(f"  {detail['why']}")
         self._look_at_verdicts()
 
@@ -86,11 +84,12 @@ class CampaignProgress:
             self.say(f"  judged {judged} of {len(self._judging)}")
             self._judged = judged
 
-    def _begin_round(self, *, follow_up: bool) -> None:
-        self._round = {item.name: item for item in self._listed(follow_up)}
+    def _begin_round(self, names: Sequence[str]) -> None:
+        self._round = {name: self._item_of(name) for name in names}
         self._begun, self._round_began_s = [], time.monotonic()
 
     def _run(self, name: str) -> None:
+        self._round.setdefault(name, self._item_of(name))  # of a task that was cleared
         left = [item for item in self._round.values() if item.name not in self._begun]
         how_long = rounded(self._pace() * sum(map(self._seconds, left)))
         self._begun.append(name)

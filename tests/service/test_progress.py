@@ -11,9 +11,9 @@ from clusters.scenario.scenario import load_scenario
 from history.errors import HarnessError
 from history.events import EventLog, recorded, stage_events
 from history.folder import RunFolder
-from operators import load_rates
-from operators.progress import Progress, logged
-from operators.stages import PUBLISH, stages
+from service import load_rates
+from service.progress import Progress, logged
+from service.stages import PUBLISH, stages
 
 
 @pytest.fixture
@@ -95,18 +95,18 @@ def test_a_stage_that_fails_is_told_once_with_its_reason(run: RunFolder) -> None
 
 
 def test_the_stage_at_hand_is_known(run: RunFolder) -> None:
-    """The current stage and whether the teardown is done are known; an incomplete line waits."""
+    """The current stage is known; an incomplete line waits."""
     progress = Progress(stages(load_scenario("steady")), run, lambda text: None)
     with stage_events(run.stages, "tear_down"):
         pass
     whole = run.stages.read_text()
     run.stages.write_text(whole.rstrip())
     progress.look()
-    assert (progress.running, progress.torn_down) == ("tear_down", False)
+    assert progress.running == "tear_down"
 
     run.stages.write_text(whole)
     progress.look()
-    assert (progress.running, progress.torn_down) == ("", True)
+    assert progress.running == ""
 
 
 def test_a_task_logs_what_a_terminal_shows(run: RunFolder) -> None:

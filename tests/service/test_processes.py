@@ -11,7 +11,7 @@ import psutil
 import pytest
 
 from clusters.waiting import wait_until
-from operators.processes import kill, kill_descendants, kill_tree, lives, with_variable
+from service.processes import kill, kill_descendants, lives, with_variable
 
 FAMILY = "import subprocess; subprocess.run(['sleep', '60'], start_new_session=bool({apart}))"
 
@@ -24,18 +24,6 @@ def family(request: pytest.FixtureRequest) -> Iterator[tuple[psutil.Popen, psuti
         (child,) = wait_until(parent.children, limit_s=10, what="a child")
         yield parent, child
         kill([child, parent])
-
-
-def test_a_killed_family_is_gone(family: tuple[psutil.Popen, psutil.Process]) -> None:
-    """``kill_tree`` kills a process with its children; killing a dead process is no error."""
-    parent, child = family
-    assert lives(child)
-    root = psutil.Process(parent.pid)
-    kill_tree(root)
-
-    assert parent.wait(10) == -9
-    wait_until(lambda: not lives(child), limit_s=10, what="the child to end")
-    kill_tree(root)
 
 
 def test_descendants_die_alone(family: tuple[psutil.Popen, psutil.Process]) -> None:
@@ -52,7 +40,7 @@ def test_whoever_was_given_the_pid_since_lives() -> None:
     with subprocess.Popen(["sleep", "60"]) as stranger:
         ended = psutil.Process(stranger.pid)
         ended._ident = (stranger.pid, ended._ident[1] - 60)
-        kill_tree(ended)
+        kill([ended])
         stranger.terminate()
         assert stranger.wait(10) == -15
 

@@ -11,8 +11,8 @@ import pytest
 from prometheus_client.openmetrics.parser import text_string_to_metric_families
 
 from history.errors import BadInput
-from operators.metrics_endpoint import ADDRESS, serving, url_of
-from tests.operators.live_run import RunUnderWay
+from service.metrics_endpoint import ADDRESS, serving, url_of
+from tests.service.live_run import RunUnderWay
 
 OPEN_METRICS = "application/openmetrics-text; version=1.0.0"
 

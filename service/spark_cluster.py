@@ -28,7 +28,7 @@ from clusters.waiting import wait_until
 from history.commands import run_command
 from history.errors import BadInput, HarnessError, remove_each
 from history.java import spark_java_home
-from operators.processes import kill, lives
+from service.processes import kill, lives
 from spark.environment import NAME as UNPACKED
 
 FOLDER = CACHE / "spark-cluster"

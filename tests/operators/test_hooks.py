@@ -1,22 +1,25 @@
-"""Addresses from Airflow's connections, as used by Spark's, Docker's and S3's clients."""
+"""What Airflow's connections say of Spark, Docker and S3."""
 
 from __future__ import annotations
 
 import json
-import os
+import subprocess
+import sys
 
 import pytest
 from airflow.sdk import BaseHook, Connection
 from airflow.sdk.exceptions import AirflowNotFoundException
 
+from history import access
 from history.errors import BadInput
-from operators.connections import use_connections
+from operators.hooks import AccessHook, DockerHook, ObjectStoreHook, SparkHook
+from operators.judge import Judge
+from operators.steps import Reap
 from spark.connection import SparkConnection, spark_connection
 
 
 def stored(monkeypatch: pytest.MonkeyPatch, *connections: Connection) -> None:
     """Let Airflow have exactly these connections."""
-    monkeypatch.setattr(os, "environ", {})
 
     def get(conn_id: str) -> Connection:
         found = [each for each in connections if each.conn_id == conn_id]
@@ -34,11 +37,9 @@ def test_a_stored_connection_says_where_spark_runs(monkeypatch: pytest.MonkeyPat
         conn_id="spark_default", conn_type="spark", host="spark://far", port=7077, extra=json.dumps(extra)
     )
     stored(monkeypatch, spark)
-    use_connections()
 
     conf = {"spark.executor.memory": "3g", "spark.cores.max": "4"}
-    assert spark_connection(os.environ) == SparkConnection("spark://far:7077", "client", conf)
-    assert "DOCKER_HOST" not in os.environ
+    assert spark_connection(SparkHook().get_conn()) == SparkConnection("spark://far:7077", "client", conf)
 
 
 @pytest.mark.parametrize(
@@ -50,32 +51,53 @@ def test_a_stored_connection_says_where_docker_is(
 ) -> None:
     """``docker_default`` is a full address, or a TCP host and port."""
     stored(monkeypatch, Connection(conn_id="docker_default", conn_type="docker", host=host, port=port))
-    use_connections()
 
-    assert os.environ == {"DOCKER_HOST": address}
+    assert DockerHook().get_conn() == {"DOCKER_HOST": address}
 
 
-def test_without_connections_everything_stays_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Without connections the environment is unchanged and Spark is local; a connection without host is rejected."""
-    stored(monkeypatch)
-    use_connections()
-    assert os.environ == {}
-    assert spark_connection(os.environ).master == "local[*]"
-
+def test_a_docker_connection_without_a_host_is_rejected(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A connection without host is rejected."""
     stored(monkeypatch, Connection(conn_id="docker_default", conn_type="docker"))
     with pytest.raises(BadInput, match="docker_default has no host"):
-        use_connections()
+        DockerHook().get_conn()
+
+
+@pytest.mark.parametrize("hook", [SparkHook, DockerHook, ObjectStoreHook])
+def test_without_a_connection_nothing_is_said(monkeypatch: pytest.MonkeyPatch, hook: type[AccessHook]) -> None:
+    """Without connections clients use their defaults."""
+    stored(monkeypatch)
+
+    assert hook().get_conn() == {}
 
 
 def test_a_stored_connection_says_where_s3_is(monkeypatch: pytest.MonkeyPatch) -> None:
-    """``aws_default`` sets the variables of S3 clients for credentials, endpoint and region that it has."""
+    """``aws_default`` sets the credentials, endpoint and region that it has."""
     extra = '{"endpoint_url": "http://store:9000", "region_name": "eu-west-1"}'
     of_s3 = {"login": "key", "password": "x", "extra": extra}
     stored(monkeypatch, Connection(conn_id="aws_default", conn_type="aws", **of_s3))
-    use_connections()
-    assert os.environ == {
+
+    assert ObjectStoreHook().get_conn() == {
         "AWS_ACCESS_KEY_ID": "key",
         "AWS_SECRET_ACCESS_KEY": "x",
         "AWS_ENDPOINT_URL": "http://store:9000",
         "AWS_REGION": "eu-west-1",
     }
+
+
+def test_a_task_has_its_own_connections_and_its_children_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The reaper has Docker's address, the judge S3's key; a process that they start inherits neither."""
+    docker = Connection(conn_id="docker_default", conn_type="docker", host="unix:///planted.sock")
+    s3 = Connection(conn_id="aws_default", conn_type="aws", login="key")
+    s3.password = "planted"
+    stored(monkeypatch, docker, s3)
+    monkeypatch.setattr(access, "_connections", {})
+    monkeypatch.delenv("DOCKER_HOST", raising=False)
+    of_each = []
+    for task in (Reap(task_id="reap"), Judge(task_id="judge", run="/runs/x")):
+        task.pre_execute({})
+        known = access.variables()
+        of_each.append((known.get("DOCKER_HOST"), known.get("AWS_SECRET_ACCESS_KEY")))
+        child = [sys.executable, "-c", "import os; print(*os.environ.values())"]
+        assert "planted" not in subprocess.run(child, capture_output=True, text=True, check=True).stdout
+
+    assert of_each == [("unix:///planted.sock", None), (None, "planted")]
