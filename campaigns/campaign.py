@@ -75,11 +75,12 @@ class Campaign(Strict):
 
 
 class CampaignFolder:
-    """``site/<command>/<campaign id>/``: plan, stage times, result, page, CI reports."""
+    """``site/<command>/<campaign id>/``: plan, rounds, stage times, result, page, CI reports."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
         self.plan = path / "campaign.json"
+        self.rounds = path / "rounds.json"
         self.result = path / "result.json"
         self.page = path / "index.html"
         self.junit = path / "junit.xml"

@@ -7,7 +7,7 @@ Its code is imported on first use, since completion must be fast.
 from __future__ import annotations
 
 import shlex
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache, partial
@@ -267,11 +267,9 @@ class Page(Protocol):
 
 
 class Search(Protocol):
-    """The ``search`` module; it returns terminal lines and may rewrite the result."""
+    """The ``search`` module: each round follows from all runs so far; none ends the search."""
 
-    def search(
-        self, folder: CampaignFolder, options: Mapping[str, Any], places: Places, say: Callable[[str], object]
-    ) -> list[str]: ...
+    def next_items(self, folder: CampaignFolder, places: Places) -> list[Item]: ...
 
 
 class Outputs(Protocol):

@@ -6,7 +6,6 @@ are in ``campaigns.runner``.
 
 from __future__ import annotations
 
-import json
 import shutil
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -20,13 +19,11 @@ from clusters.run import experiment, recorder, stages
 from clusters.run.host_lock import exclusive_host, shared_host
 from clusters.scenario import durations
 from clusters.scenario.scenario import load_scenario
-from history import archive
 from history.errors import BadInput, EvidenceError
 from history.events import errors_of
-from history.folder import RunFolder, write_atomically
+from history.folder import RunFolder
 from history.manifest import read_manifest
 
-_TRIED = "tried.json"
 _Item = TypeVar("_Item", bound=Hashable)
 _Run = TypeVar("_Run")
 
@@ -103,56 +100,6 @@ def _item_of(row: Mapping[str, Any]) -> tuple[str, str] | None:
     """Return campaign and item, if the run has them."""
     labels = row["labels"]
     return (labels["campaign"], labels["item"]) if "item" in labels else None
-
-
-def outstanding(folder: CampaignFolder, items: Iterable[Item], places: Places) -> list[Item]:
-    """Return the items without a counting run; those that broke before come last."""
-    campaign, tried = folder.read_plan(), _tried(folder)
-    done = set(recorded_runs(campaign, places))
-    if not kinds.of(campaign.kind).reads_run_folders:
-        rows = counted(archive.read(places.archive, campaign=campaign.campaign_id))
-        done |= {row["labels"]["item"] for row in rows}
-    return sorted((item for item in items if item.name not in done), key=lambda item: tried.get(item.name, 0))
-
-
-def next_item(folder: CampaignFolder, items: Iterable[Item], places: Places) -> Item | None:
-    """Return the next item and note the try, so that one that breaks loses its place."""
-    left = outstanding(folder, items, places)
-    if not left:
-        return None
-    tried = _tried(folder)
-    tried[left[0].name] = tried.get(left[0].name, 0) + 1
-    write_atomically(folder.path / _TRIED, json.dumps(tried))
-    return left[0]
-
-
-def _tried(folder: CampaignFolder) -> dict[str, int]:
-    """Map items to their number of tries."""
-    try:
-        found: dict[str, int] = json.loads((folder.path / _TRIED).read_text())
-    except FileNotFoundError:
-        return {}
-    return found
-
-
-def items_of(folder: CampaignFolder, places: Places, *, more: bool) -> list[Item]:
-    """Return the plan's items, or those that its results made necessary."""
-    return follow_up(folder, places) if more else folder.read_plan().items
-
-
-def follow_up(folder: CampaignFolder, places: Places) -> list[Item]:
-    """Return the runs that the first results make necessary; stored once all of the plan is archived."""
-    kept = folder.path / "follow_up.json"
-    if kept.exists():
-        return [Item.model_validate(item) for item in json.loads(kept.read_text())]
-    campaign = folder.read_plan()
-    kind = kinds.of(campaign.kind)
-    rows = kind.judged(counted(archive.read(places.archive)))
-    items = kind.follow_up(campaign, rows, folder)
-    archived = {row["labels"].get("item") for row in rows if row["labels"].get("campaign") == campaign.campaign_id}
-    if archived >= {item.name for item in campaign.items}:
-        write_atomically(kept, json.dumps([item.model_dump() for item in items], indent=1))
-    return items
 
 
 # --- recording --------------------------------------------------------------------------

@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-import os
 import secrets
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any
 
-from campaigns import kinds, upload
+from campaigns import kinds, rounds, upload
 from campaigns.campaign import Campaign, CampaignFolder, Item, check_name
 from campaigns.places import Places
-from campaigns.recording import check_room, collected_runs, counted, outstanding, recorded_runs, runtime_of
+from campaigns.recording import check_room, collected_runs, counted, recorded_runs, runtime_of
 from campaigns.site import links_from, publish, write_index
 from clusters.run import experiment
 from clusters.run.host_lock import shared_host
 from history import archive
+from history.access import variables
 from history.errors import BadInput, NoDocker
 from history.events import EventLog
 from history.folder import write_atomically
@@ -45,7 +45,7 @@ def plan(
     Raises:
         BadInput: a setting is wrong, a run is impossible, the disk is too small, or the name is taken.
     """
-    spark_connection(os.environ)  # fail before anything is recorded
+    spark_connection(variables())  # fail before anything is recorded
     if upload_to:
         upload.check(upload_to)
     now = datetime.now(UTC)
@@ -62,9 +62,10 @@ def plan(
         planned = kinds.of(kind).campaign.plan(settings, campaign_id=campaign_id, created_at=created_at, seed=seed)
         for item in {(item.scenario, item.kafka, item.labels.get("role")): item for item in planned.items}.values():
             _check_item(item, planned)
-    left = outstanding(folder, planned.items, places) if folder.plan.exists() else planned.items
+    left = rounds.outstanding(folder, planned.items, places) if folder.plan.exists() else planned.items
     check_room(planned.campaign_id, left, places)
     folder.write_plan(planned)
+    rounds.begin(folder)
     if upload_to:
         upload.remember(folder, upload_to)
     return folder

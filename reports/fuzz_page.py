@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from history.results.schedules import ScheduleRun, SchedulesResult
 from reports.cells import Cell, Column, linked, table
-from reports.page import Listing, Section, Words, of_campaign
+from reports.page import Command, Links, Listing, Section, Words, of_campaign
 
 MEANS = {
     "pass": "No guarantee was violated.",
@@ -33,8 +33,23 @@ def render(result: SchedulesResult, links: Mapping[str, str]) -> str:
     return of_campaign(
         result.kind.capitalize(),
         result,
-        [Section("schedules", "Schedules", [schedules]), Section("limits", "Limits", [Words(LIMITS)])],
+        [
+            Section("schedules", "Schedules", [schedules]),
+            *_smallest(result, links),
+            Section("limits", "Limits", [Words(LIMITS)]),
+        ],
         kind="randomised schedules of faults",
         means=MEANS,
         facts=[("Kafka", result.kafka), ("Planned", result.planned)],
     )
+
+
+def _smallest(result: SchedulesResult, links: Mapping[str, str]) -> list[Section]:
+    found = result.smallest
+    if found is None:
+        return []
+    violated = ", ".join(found.run.violations)
+    words = [f"{found.of_item} has {found.of_steps} steps. These {found.run.steps} still violate {violated}."]
+    words += [f"The limit of {found.runs} runs was reached, so an even smaller schedule may exist."] * found.is_limited
+    to_run = [Links([("its run", links[found.run.run_id])])] if found.run.run_id in links else []
+    return [Section("smallest", "Smallest schedule", [Words(words), *to_run, Command(found.schedule)])]

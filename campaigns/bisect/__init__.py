@@ -9,7 +9,7 @@ KIND = Kind(
     help="Find the first bad build or commit between a good one and a bad one",
     why="To know which change lost records or made it slower.",
     phases=(
-        "The first and last build run until a sequential test distinguishes them. On the command line, the middle of "
+        "The first and last build run until a sequential test distinguishes them. The middle of "
         "the remaining builds is then built and run until a sequential test decides whether it is good or bad, and so "
         "on."
     ),

@@ -21,20 +21,21 @@ log = logging.getLogger("plimsoll")
 
 
 def made(settings: Mapping[str, Any], build: str) -> str:
-    """Return a run's ``kafka``: the build, or its jars, which the command builds once.
+    """Return a run's ``kafka``: the build, or its jars, which the command builds once in the folder ``cwd``.
 
     Raises:
         HarnessError: the command failed.
         BadInput: its result is not a Kafka build.
     """
-    command, left = settings["command"], settings["kafka"] or build
+    command, cwd = settings["command"], settings["cwd"]
     if not command:
         return build
+    left = str(Path(cwd, settings["kafka"] or build))
     known = MADE / hashlib.sha256("\0".join((build, command, left)).encode()).hexdigest()[:16]
     if known.exists() and Path(known.read_text()).is_dir():
         return known.read_text()
     log.info("making %s: %s", build, command)
-    code = subprocess.run(["bash", "-c", command], env=os.environ | {"BUILD": build}, check=False).returncode
+    code = subprocess.run(["bash", "-c", command], env=os.environ | {"BUILD": build}, cwd=cwd, check=False).returncode
     if code:
         raise HarnessError(f"{build} was not made: exit code {code} of {command}")
     jars = str(build_of(left).jars)

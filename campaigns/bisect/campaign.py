@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from pathlib import Path
 from typing import Any, Unpack
 
 from pydantic import Field, ValidationInfo, field_validator
@@ -72,7 +73,8 @@ class Settings(Strict):
 def plan(settings: Mapping[str, Any], **when: Unpack[When]) -> Campaign:
     """Plan both ends' runs, alternately; raise BadInput or HarnessError for an end that is no build."""
     question = KIND.check(Settings, settings)
-    values, scenario = question.model_dump(), load_scenario(question.scenario)
+    values = {**question.model_dump(), "cwd": str(Path.cwd()) if question.command else ""}
+    scenario = load_scenario(question.scenario)
     phases = [phase.name for phase in scenario.phases]
     if question.metric and (why := why_not_in(question.metric, question.phase, phases)):
         raise BadInput(f"--phase={question.phase} is refused: {why}.")

@@ -1,45 +1,36 @@
-"""Bisect builds; each try is a campaign item, which makes the search resumable."""
+"""Bisect builds; each try is a round of the campaign."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Any
-
-from campaigns import runner
+from campaigns import rounds
 from campaigns.bisect.builds import made
 from campaigns.bisect.campaign import Search, items_of, short
-from campaigns.campaign import CampaignFolder
+from campaigns.campaign import CampaignFolder, Item
 from campaigns.places import Places
-from campaigns.recording import counted, outstanding, record_item
+from campaigns.recording import counted
 from history import archive
 from history.errors import PlimsollError
 
-Say = Callable[[str], object]
 
-
-def search(folder: CampaignFolder, options: Mapping[str, Any], places: Places, say: Say) -> list[str]:  # noqa: ARG001
-    """Judge builds until the first bad one is known; those that cannot be built or run count for neither side."""
-    campaign, refused = folder.read_plan(), set[int]()
-    index: int | None = None
+def next_items(folder: CampaignFolder, places: Places) -> list[Item]:
+    """Return the next try of a build; those that cannot be made or run are passed over."""
+    campaign, tried = folder.read_plan(), set(rounds.tried_names(folder))
+    rows = counted(archive.read(places.archive, campaign=campaign.campaign_id))
     while True:
-        rows = counted(archive.read(places.archive, campaign=campaign.campaign_id))
-        found = Search(campaign, rows, refused)
-        if index is not None and index not in refused:
-            say(f"  {short(found.builds[index])}: {found.answer(index)}, {found.so_far(index)}")
-        index = found.next
+        search = Search(campaign, rows, map(int, rounds.passed_over(folder)))
+        index = search.next
         if index is None:
-            break
-        number = len(found.tries_of(index)) + 1
-        build = found.builds[index]
-        say(f"{short(build)}: try {number}; about {found.steps_left} of {found.last + 1} builds to judge")
+            return []
+        build, number = search.builds[index], len(search.tries_of(index)) + 1
         try:
-            kafka = made(campaign.settings, build)
-            for item in outstanding(folder, items_of(campaign, index, number, kafka), places):
-                record_item(folder, item, places)
+            items = items_of(campaign, index, number, made(campaign.settings, build))
         except PlimsollError as error:
-            say(f"{short(build)} is passed over: {error}")
-            refused.add(index)
+            rounds.say(folder, f"{short(build)} is passed over: {error}", str(index))
             continue
-        runner.judge_recorded(folder, places)
-    runner.conclude(folder, places)
-    return []
+        if tried.issuperset(item.name for item in items):
+            rounds.say(folder, f"{short(build)} is passed over: its run broke", str(index))
+            continue
+        so_far = f", {search.so_far(index)}" if number > 1 else ""
+        left = f"about {search.steps_left} of {search.last + 1} builds to judge"
+        rounds.say(folder, f"{short(build)}: try {number}{so_far}; {left}")
+        return items

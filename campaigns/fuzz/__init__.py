@@ -3,8 +3,6 @@
 from campaigns.kinds import FAULT_MIX, RUNTIME, Kind, Option
 from history.kafka_versions import DEFAULT_RELEASE
 
-SHRINK_RUNS = 40
-
 KIND = Kind(
     name="fuzz",
     title="Fuzzing",
@@ -13,8 +11,8 @@ KIND = Kind(
     why="To find bugs for which no scenario exists.",
     phases=(
         "Schedules are generated from a fault mix and a seed and run on fresh clusters, every second one under load. "
-        "All are judged. On the command line the first schedule that violates a guarantee is then reduced to the "
-        "steps that cause it."
+        "All are judged. The first schedule that violates a guarantee is then reduced to the steps that cause it, one "
+        "run after the other."
     ),
     expected="Pass: no guarantee is violated. Fail names the schedules that violate one.",
     reading="A violation is an S1 invariant or anomaly that the configuration does not permit; see its run's page.",
@@ -29,7 +27,7 @@ KIND = Kind(
         Option("seconds", "the approximate length of each schedule", "90", int, default="90"),
         FAULT_MIX,
         RUNTIME,
-        Option("shrink_runs", "runs for reducing a schedule", "40", int, default=str(SHRINK_RUNS), planned=False),
+        Option("shrink_runs", "runs for reducing a schedule", "40", int, default="40"),
     ),
     benchmark=False,
     reads_run_folders=True,

@@ -11,8 +11,9 @@ from pydantic import Field
 from campaigns import randomised
 from campaigns.campaign import MAX_TIMES, Campaign, When
 from campaigns.fuzz import KIND
-from clusters.scenario.schedules import randomised_schedule
-from history.results.schedules import SchedulesResult
+from campaigns.fuzz.search import FILE, shrinking
+from clusters.scenario.schedules import as_yaml, randomised_schedule
+from history.results.schedules import SchedulesResult, Smallest
 
 
 class Settings(randomised.Question):
@@ -20,6 +21,7 @@ class Settings(randomised.Question):
 
     schedules: int = Field(default=20, ge=1, le=MAX_TIMES)
     seconds: float = Field(default=90, gt=0, le=randomised.MAX_S)
+    shrink_runs: int = Field(default=40, ge=0, le=MAX_TIMES)
 
 
 def plan(settings: Mapping[str, Any], **when: Unpack[When]) -> Campaign:
@@ -35,5 +37,22 @@ def plan(settings: Mapping[str, Any], **when: Unpack[When]) -> Campaign:
 
 
 def result(campaign: Campaign, runs: Mapping[str, Path]) -> SchedulesResult:
-    """Summarise the schedules' run folders."""
-    return randomised.result("fuzz", campaign, runs)
+    """Summarise the schedules' run folders, and the smallest schedule of those that shrink a violating one."""
+    found, summary = shrinking(campaign, runs), randomised.result("fuzz", campaign, runs)
+    if found is None or not found.runs:
+        return summary
+    smallest = Smallest(
+        of_item=found.first.item,
+        of_steps=found.first.steps,
+        run=found.last,
+        runs=found.runs,
+        is_limited=found.is_limited,
+        schedule=as_yaml(found.smallest),
+    )
+    return summary.model_copy(update={"smallest": smallest, "lines": [*summary.lines, _line(smallest)]})
+
+
+def _line(smallest: Smallest) -> str:
+    limited = f" (after {smallest.runs} runs it may not be the smallest)" if smallest.is_limited else ""
+    found = f"{smallest.of_steps} steps shrunk to {smallest.run.steps}{limited}"
+    return f"{smallest.of_item}: {found}: {', '.join(smallest.run.violations)}; see {FILE} and {smallest.run.run_id}"

@@ -1,109 +1,88 @@
-"""Shrink a violating schedule; each smaller one is a campaign item."""
+"""Shrink a violating schedule; each smaller one is a round of the campaign."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Collection, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any
+from pathlib import Path
 
-from campaigns import randomised
-from campaigns.campaign import CampaignFolder
-from campaigns.fuzz import SHRINK_RUNS
+from campaigns import randomised, rounds
+from campaigns.campaign import Campaign, CampaignFolder, Item
 from campaigns.places import Places
-from campaigns.recording import record_item, recorded_runs
-from campaigns.runner import judge_recorded
+from campaigns.recording import recorded_runs
 from clusters.scenario.scenario import Scenario
 from clusters.scenario.schedules import as_yaml
 from clusters.scenario.shrink import shrink
-from history.errors import BadInput, PlimsollError
 from history.folder import write_atomically
 from history.results.schedules import ScheduleRun
 
-Say = Callable[[str], object]
-Execute = Callable[[Scenario], ScheduleRun]
+FILE = "smallest.yaml"  # in the campaign's folder; plimsoll run repeats it
 
 
-@dataclass(frozen=True)
-class Counterexample:
-    """A violating schedule, drawn and shrunk, with a run of each."""
+@dataclass
+class Shrinking:
+    """A violating schedule, drawn and the smallest so far, with their runs; ``next`` is to be run."""
 
     drawn: Scenario
     first: ScheduleRun
-    smaller: Scenario
+    smallest: Scenario
     last: ScheduleRun
-    is_smallest: bool
+    runs: int = 0
+    is_limited: bool = False
+    next: Item | None = None
 
 
-def search(folder: CampaignFolder, options: Mapping[str, Any], places: Places, say: Say) -> list[str]:
-    """Shrink the first violating schedule and store it; return terminal lines."""
-    campaign = folder.read_plan()
-    recorded = recorded_runs(campaign, places)
-    runs = ((item, randomised.run_of(item, recorded.get(item.name))) for item in campaign.items)
-    violating = next(((item, run) for item, run in runs if run.violations), None)
-    limit = SHRINK_RUNS if options.get("shrink_runs") is None else int(options["shrink_runs"])
-    if violating is None or limit < 1:
+class _NotRunError(Exception):
+    """A schedule was not run yet."""
+
+
+def next_items(folder: CampaignFolder, places: Places) -> list[Item]:
+    """Return the next smaller schedule, if one of the plan violates a guarantee; store the smallest so far."""
+    campaign, limit = folder.read_plan(), folder.read_plan().settings["shrink_runs"]
+    found = shrinking(campaign, recorded_runs(campaign, places), rounds.tried_names(folder))
+    if found is None:
         return []
-    item, first = violating
-    execute = executor(folder, item.seed or 0, places)
-    found = shrunk(randomised.schedule_of(item), first, execute, limit=limit, known=set(recorded), say=say)
-    file = folder.path / "smallest.yaml"
-    write_atomically(file, as_yaml(found.smaller))
-    of_limit = "" if found.is_smallest else f" (after {limit} runs it may not be the smallest)"
-    return [
-        f"shrunk: {randomised.steps_of(found.drawn)} steps to {randomised.steps_of(found.smaller)}{of_limit}",
-        f"violations: {', '.join(found.last.violations)}",
-        f"schedule: {file}",
-        f"run: {places.runs / found.last.run_id}",
-        f"again: plimsoll run {file} --kafka {campaign.settings['kafka']}",
-    ]
+    write_atomically(folder.path / FILE, as_yaml(found.smallest))
+    if found.next is None:
+        return []
+    steps = f"{randomised.steps_of(found.smallest)} of {randomised.steps_of(found.drawn)} steps show it"
+    rounds.say(folder, f"shrinking {found.first.item}, run {found.runs + 1} of at most {limit}: so far {steps}")
+    return [found.next]
+
+
+def shrinking(campaign: Campaign, runs: Mapping[str, Path], broken: Collection[str] | None = None) -> Shrinking | None:
+    """Shrink the first violating schedule; ``broken`` ones, by default all without a run, violate nothing."""
+    planned = ((item, randomised.run_of(item, runs.get(item.name))) for item in campaign.items)
+    item, first = next(((item, run) for item, run in planned if run.violations), (None, None))
+    limit = int(campaign.settings["shrink_runs"])
+    if item is None or first is None or not limit:
+        return None
+    drawn = randomised.schedule_of(item)
+    found = Shrinking(drawn, first, drawn, first)
+
+    def shows(smaller: Scenario) -> bool:
+        tried = randomised.item_of(name_of(smaller), smaller, item.kafka, item.seed or 0)
+        if found.runs == limit:
+            found.is_limited = True
+            return False
+        if tried.name not in runs and broken is None:
+            return False
+        if tried.name not in runs and tried.name not in (broken or ()):
+            found.next = tried
+            raise _NotRunError
+        found.runs += 1
+        run = randomised.run_of(tried, runs.get(tried.name))
+        if {*run.violations}.isdisjoint(first.violations):
+            return False
+        found.smallest, found.last = smaller, run
+        return True
+
+    with suppress(_NotRunError):
+        shrink(drawn, shows)
+    return found
 
 
 def name_of(schedule: Scenario) -> str:
     """Name a smaller schedule's item."""
     return f"shrunk-{schedule.digest[:12]}"
-
-
-def shrunk(
-    drawn: Scenario, first: ScheduleRun, execute: Execute, *, limit: int, known: set[str], say: Say
-) -> Counterexample:
-    """Return the smallest schedule found with a same violation; ``known`` items do not count against ``limit``."""
-    best, last, spent, stopped = drawn, first, 0, False
-
-    def shows(smaller: Scenario) -> bool:
-        nonlocal best, last, spent, stopped
-        if name_of(smaller) not in known:
-            if spent >= limit:
-                stopped = True
-                return False
-            spent += 1
-            known.add(name_of(smaller))
-            say(f"shrinking, run {spent} of at most {limit} …")
-        run = execute(smaller)
-        shown = not {*run.violations}.isdisjoint(first.violations)
-        how = "still show it" if shown else f"do not show it ({run.verdict})"
-        say(f"  {randomised.steps_of(smaller)} of {randomised.steps_of(drawn)} steps {how}")
-        if shown:
-            best, last = smaller, run
-        return shown
-
-    shrink(drawn, shows)
-    return Counterexample(drawn, first, best, last, not stopped)
-
-
-def executor(folder: CampaignFolder, seed: int, places: Places) -> Execute:
-    """Return a function that records and judges; a failed run violates nothing."""
-    campaign = folder.read_plan()
-
-    def execute(schedule: Scenario) -> ScheduleRun:
-        item = randomised.item_of(name_of(schedule), schedule, str(campaign.settings["kafka"]), seed)
-        if item.name not in recorded_runs(campaign, places):
-            try:
-                record_item(folder, item, places)
-            except BadInput:
-                raise
-            except PlimsollError:
-                return randomised.run_of(item, None)
-        judge_recorded(folder, places)
-        return randomised.run_of(item, recorded_runs(campaign, places).get(item.name))
-
-    return execute

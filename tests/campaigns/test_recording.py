@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from campaigns import recording
+from campaigns import recording, rounds
 from campaigns.campaign import Campaign, CampaignFolder, Item
 from campaigns.places import Places
 from clusters.run import experiment, host_lock, recorder
@@ -26,24 +26,9 @@ def test_what_was_recorded_is_not_outstanding(folder: CampaignFolder, places: Pl
     sealed_run(places, "run-1")
     (sealed_run(places, "run-2").path / "sealed.json").unlink()
     sealed_run(places, "run-3", campaign="c2")
-    items = recording.items_of(folder, places, more=False)
-
-    assert [item.name for item in recording.outstanding(folder, items, places)] == ["run-2", "run-3"]
-
-
-def test_an_item_that_broke_comes_last(folder: CampaignFolder, places: Places) -> None:
-    """An item whose run broke is tried again after the other items."""
     items = folder.read_plan().items
-    turns = [recording.next_item(folder, items, places) for _ in items]
-    sealed_run(places, "run-2")
-    sealed_run(places, "run-3")
 
-    assert [item.name for item in turns if item] == ["run-1", "run-2", "run-3"]
-    again = recording.next_item(folder, items, places)
-    assert again is not None
-    assert again.name == "run-1"
-    sealed_run(places, "run-1")
-    assert recording.next_item(folder, items, places) is None
+    assert [item.name for item in rounds.outstanding(folder, items, places)] == ["run-2", "run-3"]
 
 
 def test_an_item_that_broke_is_recorded_again(folder: CampaignFolder, places: Places) -> None:
@@ -51,11 +36,11 @@ def test_an_item_that_broke_is_recorded_again(folder: CampaignFolder, places: Pl
     items, campaign = folder.read_plan().items, folder.read_plan()
     sealed_run(places, "run-1", broke=True)
     sealed_run(places, "run-2")
-    assert [item.name for item in recording.outstanding(folder, items, places)] == ["run-1", "run-3"]
+    assert [item.name for item in rounds.outstanding(folder, items, places)] == ["run-1", "run-3"]
 
     for day, broke in (("20260102", False), ("20260103", True), ("20260104", False)):
         sealed_run(places, "run-1", day=day, broke=broke)
-    assert [item.name for item in recording.outstanding(folder, items, places)] == ["run-3"]
+    assert [item.name for item in rounds.outstanding(folder, items, places)] == ["run-3"]
     found = {item: run.name for item, run in recording.recorded_runs(campaign, places).items()}
     assert found == {"run-1": "20260102-c1-run-1", "run-2": "20260101-c1-run-2"}
     assert len(list(recording.collected_runs(campaign, places))) == 5
@@ -77,7 +62,7 @@ def test_an_archived_run_is_done_unless_the_harness_broke(  # noqa: PLR0917  # o
     row = archived("run-1", verdict=verdict, complete=complete)
     monkeypatch.setattr("history.archive.read", lambda *_, **__: [row])
 
-    left = recording.outstanding(folder, folder.read_plan().items, places)
+    left = rounds.outstanding(folder, folder.read_plan().items, places)
     assert [item.name for item in left] == (["run-2", "run-3"] if is_done else ["run-1", "run-2", "run-3"])
     assert recording.counted([row]) == ([row] if is_done else [])
 
@@ -92,11 +77,11 @@ def test_a_result_does_not_change_when_run_folders_are_deleted(
     archive.add(places.archive, archive.rows_of(run))
     items = folder.read_plan().items
 
-    before = [item.name for item in recording.outstanding(folder, items, places)]
+    before = [item.name for item in rounds.outstanding(folder, items, places)]
     shutil.rmtree(run.path)
 
     assert before == (["run-1", "run-2", "run-3"] if broke else ["run-2", "run-3"])
-    assert [item.name for item in recording.outstanding(folder, items, places)] == before
+    assert [item.name for item in rounds.outstanding(folder, items, places)] == before
 
 
 def without_verdict(run: RunFolder) -> None:
@@ -128,11 +113,11 @@ def test_a_claims_run_that_broke_is_recorded_again_whatever_it_showed(
     monkeypatch.setattr("history.archive.read", lambda *_, **__: [archived("eviction", verdict="fail")])
     sealed_run(places, "eviction", broke=True)
     assert recording.recorded_runs(folder.read_plan(), places) == {}
-    assert recording.outstanding(folder, items, places) == items
+    assert rounds.outstanding(folder, items, places) == items
 
     run = sealed_run(places, "eviction", day="20260102")
     assert recording.recorded_runs(folder.read_plan(), places) == {"eviction": run.path}
-    assert recording.outstanding(folder, items, places) == []
+    assert rounds.outstanding(folder, items, places) == []
 
 
 def test_of_several_runs_of_an_item_the_first_that_counts_is_its_own() -> None:
@@ -148,39 +133,6 @@ def test_of_several_runs_of_an_item_the_first_that_counts_is_its_own() -> None:
 
     assert recording.counted([again, *others, own, broke]) == [*others, own]
     assert recording.counted([own, {**own, "metric": "elect_s"}]) == [own, {**own, "metric": "elect_s"}]
-
-
-def test_items_that_always_break_are_tried_once_a_round(folder: CampaignFolder, places: Places) -> None:
-    """Items that always break are tried once per round."""
-    items = folder.read_plan().items
-    for turn, wanted in enumerate(["run-1", "run-2", "run-3"]):
-        item = recording.next_item(folder, items, places)
-        assert item is not None
-        assert item.name == wanted
-        sealed_run(places, wanted, day=f"2026010{turn}", broke=True)
-    assert len(recording.outstanding(folder, items, places)) == 3
-
-
-@pytest.mark.parametrize("done", [3, 2])
-def test_follow_up_is_asked_once(
-    folder: CampaignFolder, places: Places, monkeypatch: pytest.MonkeyPatch, done: int
-) -> None:
-    """Follow-up items of a whole plan are stored; those of an incomplete one are computed again."""
-    rows = [{"labels": {"campaign": "c1", "item": f"run-{n}"}} for n in (1, 2, 3)]
-    others: list[dict[str, Any]] = [{"labels": {}}, {"labels": {"campaign": "c2", "item": "run-3"}}]
-    known = [
-        {"run_id": f"r{n}", "started_at": "", "verdict": "pass", **row} for n, row in enumerate((*rows[:done], *others))
-    ]
-    monkeypatch.setattr(recording.archive, "read", lambda _: known)
-    answers = iter([[Item(name="again-1", scenario="steady", kafka="3.9.1")], []])
-    monkeypatch.setattr("campaigns.compare.campaign.follow_up", lambda *_: next(answers))
-
-    assert [item.name for item in recording.follow_up(folder, places)] == ["again-1"]
-    assert [item.name for item in recording.follow_up(folder, places)] == (["again-1"] if done == 3 else [])
-    assert (folder.path / "follow_up.json").exists() == (done == 3)
-    if done == 3:
-        assert [item.name for item in recording.items_of(folder, places, more=True)] == ["again-1"]
-    assert len(recording.items_of(folder, places, more=False)) == 3
 
 
 # --- recording -------------------------------------------------------------------------------------

@@ -15,12 +15,12 @@ from playwright.sync_api import Browser, Page
 
 from history.folder import RunFolder
 from history.results.claims import ClaimsResult
-from operators.pages_server import serve
 from reports import claims_page
 from reports import page as pages
 from reports.cells import Cell, plain, table
 from reports.page import Links, Listing, Plot, Section, Words, render, write
 from reports.run_page import publish
+from service.pages_server import serve
 from tests.reports.in_browser import open_page
 from tests.reports.sample_run import write_sample_run
 from tests.reports.test_claims_page import result

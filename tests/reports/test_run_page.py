@@ -133,6 +133,25 @@ def test_a_run_on_a_cluster_of_others_lists_what_it_cannot_judge(tmp_path: Path)
     assert "Kafka of unknown version" in html
 
 
+@pytest.mark.parametrize(
+    ("level", "shown"),
+    [
+        ("4.1-IV1", "Kafka of metadata.version 4.1-IV1 (Kafka 4.1 or newer), KRaft"),
+        ("99", "metadata.version 99, KRaft"),
+    ],
+)
+def test_an_unknown_version_has_the_least_that_its_features_need(tmp_path: Path, level: str, shown: str) -> None:
+    """A level that is not known names no version; a known version is shown alone."""
+    folder = write_sample_run(tmp_path / "runs" / "run-1")
+    path = folder / "manifest.json"
+    manifest = json.loads(path.read_text()) | {"features": {"metadata.version": level}}
+    path.write_text(json.dumps(manifest))
+    assert "of metadata.version" not in _text(folder)
+    attached = {"origin": "attached", "evidence": sorted(ATTACHED), "kafka_version": "unknown"}
+    path.write_text(json.dumps(manifest | attached))
+    assert shown in _text(folder)
+
+
 def test_a_single_partition_needs_no_choice(tmp_path: Path) -> None:
     """A single partition needs no selector; two partitions have one."""
     assert "data-choose>" not in _text(write_sample_run(tmp_path / "runs" / "run-1"))

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from campaigns import rounds
 from campaigns.bisect import builds, search
 from campaigns.bisect.campaign import Search, Slower, Violation, items_of, plan, result
 from campaigns.campaign import Campaign, CampaignFolder, Item
@@ -77,18 +78,18 @@ def test_what_cannot_be_asked_is_refused(settings: dict[str, Any], sentence: str
 
 
 def test_a_build_is_made_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each build is made once, by a command that gets its name; a failed command is named with its exit code."""
+    """Each build is made once, by a command in the user's folder; a failed command is named with its exit code."""
     left = tmp_path / "left"
     left.mkdir()
     monkeypatch.setattr(builds, "MADE", tmp_path / "made")
     monkeypatch.setattr(builds, "build_of", lambda _: type("Build", (), {"jars": left}))
-    settings = {"command": f'echo "$BUILD" >> {tmp_path}/said', "kafka": str(left)}
+    settings = {"command": 'echo "$BUILD" >> said', "kafka": "left", "cwd": str(tmp_path)}
 
     assert [builds.made(settings, "a1"), builds.made(settings, "b2"), builds.made(settings, "a1")] == [str(left)] * 3
     assert (tmp_path / "said").read_text() == "a1\nb2\n"
-    assert builds.made({"command": "", "kafka": ""}, "3.9.1") == "3.9.1"
+    assert builds.made({"command": "", "kafka": "", "cwd": ""}, "3.9.1") == "3.9.1"
     with pytest.raises(HarnessError, match="c3 was not made: exit code 5 of exit 5"):
-        builds.made({"command": "exit 5", "kafka": ""}, "c3")
+        builds.made({"command": "exit 5", "kafka": "", "cwd": str(tmp_path)}, "c3")
 
 
 # --- the ends ------------------------------------------------------------------------------------------
@@ -144,23 +145,20 @@ def searched(
     folder = CampaignFolder(tmp_path / "c1")
     folder.write_plan(planned)
 
-    def record(_folder: CampaignFolder, item: Item, _places: Places) -> None:
-        recorded.append(item.name)
-        rows.extend(rows_of(item, bad_from))
-
     def made(_settings: Any, build: str) -> str:
         if BUILDS.index(build) in broken:
             raise HarnessError(f"{build} was not made")
         return build
 
     monkeypatch.setattr(search, "made", made)
-    monkeypatch.setattr(search, "record_item", record)
-    monkeypatch.setattr(search, "outstanding", lambda _folder, items, _places: items)
     monkeypatch.setattr(search.archive, "read", lambda *_, **__: rows)
     monkeypatch.setattr(search, "counted", lambda read: read)
-    monkeypatch.setattr(search.runner, "judge_recorded", lambda *_: [])
-    monkeypatch.setattr(search.runner, "conclude", lambda *_: None)
-    assert search.search(folder, {}, Places.beside(tmp_path / "runs"), lambda _: None) == []
+    places = Places.beside(tmp_path / "runs")
+    rounds.begin(folder)
+    while items := search.next_items(folder, places):
+        for item in items:
+            recorded.append(item.name)
+            rows.extend(rows_of(item, bad_from))
     return planned, rows, recorded
 
 

@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from campaigns import randomised
 from campaigns.campaign import Campaign, CampaignFolder, Item
 from campaigns.fuzz import search
+from campaigns.fuzz.campaign import result
 from campaigns.places import Places
 from clusters.scenario.scenario import Scenario, parse_scenario
 from clusters.scenario.schedules import FaultMix, randomised_schedule
-from history.errors import HarnessError
-from history.folder import RunFolder
+from history.events import read_events
 from history.results.schedules import ScheduleRun
-from tests.campaigns.sample_runs import sealed_run
 
 MIX = FaultMix.model_validate(
     {
@@ -38,128 +35,100 @@ DRAWN = next(
 )
 
 
-class Cluster:
-    """Violates I10 whenever A is killed, and I4 too in schedules of more than two steps."""
-
-    def __init__(self) -> None:
-        self.executed: list[Scenario] = []
-
-    def __call__(self, schedule: Scenario) -> ScheduleRun:
-        self.executed.append(schedule)
-        keys = [step.key for phase in schedule.phases for step in phase.steps]
-        violations = ["I10"] * ("kill" in keys) + ["I4"] * ("kill" in keys and len(keys) > 2)
-        return run(schedule, violations)
+SHOWN = randomised.item_of("schedule-1", DRAWN, "3.0.2", seed=7)
 
 
-def run(schedule: Scenario, violations: list[str]) -> ScheduleRun:
-    """Return the run of a schedule with these violations."""
+def run_of(item: Item, run: Path | None) -> ScheduleRun:
+    """Return a run that violates I10 whenever A is killed, and I4 too in schedules of more than two steps."""
+    keys = [step.key for phase in randomised.schedule_of(item).phases for step in phase.steps]
+    violations = ["I10"] * ("kill" in keys) + ["I4"] * ("kill" in keys and len(keys) > 2)
+    verdict = "fail" if violations else "pass"
     return ScheduleRun(
-        item=search.name_of(schedule),
-        seed=1,
-        steps=randomised.steps_of(schedule),
-        run_id=f"run-{schedule.digest[:4]}",
-        verdict="fail" if violations else "pass",
-        sentence="It broke.",
-        violations=violations,
+        item=item.name,
+        seed=7,
+        steps=len(keys),
+        run_id=run.name if run else "",
+        verdict=verdict if run else "unknown",
+        sentence="",
+        violations=violations if run else [],
     )
 
 
-def shrunk(cluster: Cluster, known: set[str] | None = None, limit: int = 40) -> search.Counterexample:
-    """Return the shrunk schedule of a drawn one that violated both invariants."""
-    known = set() if known is None else known
-    return search.shrunk(DRAWN, run(DRAWN, ["I10", "I4"]), cluster, limit=limit, known=known, say=lambda _: None)
+@pytest.fixture(autouse=True)
+def judged(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Judges runs by their schedule."""
+    monkeypatch.setattr(randomised, "run_of", run_of)
+
+
+def campaign(limit: int = 40) -> Campaign:
+    """Return a campaign whose schedule violated both invariants."""
+    settings = {"kafka": "3.0.2", "shrink_runs": limit}
+    return Campaign(campaign_id="c1", kind="fuzz", created_at="2026-01-01", seed=7, settings=settings, items=[SHOWN])
+
+
+def shrunk(limit: int = 40, broken: set[str] | None = None) -> tuple[search.Shrinking, list[str]]:
+    """Run whatever the search asks for; return what it found, and the items that were run."""
+    runs, asked = {"schedule-1": Path("first")}, list[str]()
+    while (found := search.shrinking(campaign(limit), runs, asked)) and found.next:
+        asked.append(found.next.name)
+        if found.next.name not in (broken or ()):
+            runs[found.next.name] = Path(found.next.name)
+    assert found
+    return found, asked
+
+
+def keys_of(schedule: Scenario) -> list[str]:
+    """Return the steps' names."""
+    return [step.key for phase in schedule.phases for step in phase.steps]
 
 
 def test_a_violation_is_shrunk_to_the_one_step() -> None:
-    """A violation is shrunk to a single step; one of the violated invariants is enough."""
-    found = shrunk(Cluster())
+    """One of the violated invariants is enough; each smaller schedule is run once."""
+    found, asked = shrunk()
 
-    assert [step.key for phase in found.smaller.phases for step in phase.steps] == ["kill"]
-    assert (found.first.violations, found.last.violations, found.is_smallest) == (["I10", "I4"], ["I10"], True)
+    assert keys_of(found.smallest) == ["kill"]
+    assert (found.first.violations, found.last.violations, found.is_limited) == (["I10", "I4"], ["I10"], False)
+    assert (found.runs, len(set(asked))) == (len(asked), len(asked))
+    assert all(name.startswith("shrunk-") for name in asked)
 
 
 def test_shrinking_ends_at_its_limit() -> None:
-    """Shrinking stops at its limit, keeps the smallest schedule, and reports that a smaller one may exist."""
-    cluster = Cluster()
-    found = shrunk(cluster, limit=2)
+    """The smallest schedule so far is kept, and a smaller one may exist."""
+    found, asked = shrunk(limit=2)
 
-    assert len(cluster.executed) == 2
-    assert not found.is_smallest
-    assert "kill" in {step.key for phase in found.smaller.phases for step in phase.steps}
+    assert (len(asked), found.is_limited) == (2, True)
+    assert "kill" in keys_of(found.smallest)
 
 
-def test_what_was_recorded_before_costs_no_run() -> None:
-    """Resumed shrinking reuses recorded runs and ends with the same schedule."""
-    known: set[str] = set()
-    first = shrunk(Cluster(), known)
+def test_a_run_that_breaks_violates_nothing() -> None:
+    """Shrinking goes on with other schedules."""
+    _, asked = shrunk()
+    found, again = shrunk(broken={asked[0]})
 
-    assert shrunk(Cluster(), known, limit=0).smaller == first.smaller
-
-
-@pytest.fixture
-def folder(places: Places) -> CampaignFolder:
-    """A campaign of one recorded schedule that violated a guarantee."""
-    item = randomised.item_of("schedule-1", DRAWN, "3.0.2", seed=7)
-    made = CampaignFolder.of(places.site, "fuzz", "c1")
-    made.write_plan(
-        Campaign(
-            campaign_id="c1",
-            kind="fuzz",
-            created_at="2026-01-01",
-            seed=7,
-            settings={"kafka": "3.0.2"},
-            items=[item],
-        )
-    )
-    _recorded(places, "schedule-1")
-    return made
+    assert again[0] == asked[0]
+    assert "kill" in keys_of(found.smallest)
 
 
-def _recorded(places: Places, item: str) -> RunFolder:
-    folder = sealed_run(places, item)
-    folder.verdict_file.write_text(json.dumps({"verdict": "fail", "sentence": "A record is lost."}))
-    return folder
+@pytest.mark.parametrize(("run", "limit"), [("first", 0), (None, 40)])
+def test_without_a_violation_or_a_limit_nothing_is_shrunk(run: str | None, limit: int) -> None:
+    """A schedule without a run violates nothing."""
+    assert search.shrinking(campaign(limit), {"schedule-1": Path(run)} if run else {}) is None
+    assert search.shrinking(campaign(), {"schedule-1": Path("first")}) is not None
 
 
-def test_smaller_schedules_are_items_of_the_campaign(
-    folder: CampaignFolder, places: Places, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Smaller schedules are recorded as items of the campaign, and the smallest is written as a scenario file."""
-    recorded: list[str] = []
-
-    def record_item(_folder: CampaignFolder, item: Item, _places: Places) -> Path:
-        recorded.append(item.name)
-        if len(recorded) == 1:
-            raise HarnessError("no broker")
-        return _recorded(places, item.name).path
-
-    def violations_of(run: RunFolder) -> list[str]:
-        return ["lost_write"] if run.path.name.endswith("schedule-1") or len(recorded) > 2 else []
-
-    monkeypatch.setattr(search, "record_item", record_item)
-    monkeypatch.setattr(search, "judge_recorded", lambda *_: [])
-    monkeypatch.setattr(randomised, "violations_of", violations_of)
-    lines = search.search(folder, {"shrink_runs": None}, places, lambda _: None)
-    again = search.search(folder, {"shrink_runs": 40}, places, lambda _: None)
+def test_the_smallest_schedule_is_a_scenario(places: Places, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is stored in the campaign's folder, named in its result, and what is next is said."""
+    folder, runs = CampaignFolder.of(places.site, "fuzz", "c1"), {"schedule-1": Path("first")}
+    folder.write_plan(campaign(limit=3))
+    monkeypatch.setattr(search, "recorded_runs", lambda *_: runs)
+    while items := search.next_items(folder, places):
+        runs |= {item.name: Path(f"run-of-{item.name}") for item in items}
 
     smallest = parse_scenario((folder.path / "smallest.yaml").read_text(), "smallest.yaml")
-    assert all(name.startswith("shrunk-") for name in recorded)
-    assert (
-        len(recorded) == len(set(recorded)) + recorded.count(recorded[0]) - 1
-    )  # only the one that broke is tried anew
-    assert lines[1] == "violations: lost_write"
-    assert lines[-1] == f"again: plimsoll run {folder.path}/smallest.yaml --kafka 3.0.2"
-    assert randomised.steps_of(smallest) < randomised.steps_of(DRAWN)
-    assert again[-1] == lines[-1]
-
-
-def test_without_a_violation_or_a_run_to_spend_nothing_is_shrunk(
-    folder: CampaignFolder, places: Places, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Without a violation, or with a limit of 0 runs, nothing is shrunk."""
-    options: dict[str, Any] = {"shrink_runs": 0}
-    monkeypatch.setattr(randomised, "violations_of", lambda _: ["lost_write"])
-    assert search.search(folder, options, places, lambda _: None) == []
-
-    monkeypatch.setattr(randomised, "violations_of", lambda _: [])
-    assert search.search(folder, {}, places, lambda _: None) == []
+    assert len(keys_of(smallest)) < len(keys_of(DRAWN))
+    said = [event.detail["why"] for event in read_events(folder.stages)]
+    assert said[0].startswith("shrinking schedule-1, run 1 of at most 3: so far ")
+    told = result(folder.read_plan(), runs)
+    assert told.smallest
+    assert parse_scenario(told.smallest.schedule, "its result") == smallest
+    assert told.lines[-1].endswith(f"see smallest.yaml and {told.smallest.run.run_id}")

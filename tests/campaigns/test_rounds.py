@@ -1,0 +1,122 @@
+"""The rounds of a campaign: what is recorded next, and when it ends."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from campaigns import rounds
+from campaigns.campaign import CampaignFolder, Item
+from campaigns.places import Places
+from history.events import stage_events
+from tests.campaigns.sample_runs import sealed_run
+
+AGAIN = Item(name="again-1", scenario="steady", kafka="3.9.1")
+
+
+def names(items: list[Item]) -> list[str]:
+    """Return the items' names."""
+    return [item.name for item in items]
+
+
+def tries(folder: CampaignFolder, *items: str) -> None:
+    """Note a try of each item."""
+    for item in items:
+        with stage_events(folder.stages, rounds.RECORD, item):
+            pass
+
+
+def test_an_item_that_broke_is_tried_again_by_the_next_command(folder: CampaignFolder, places: Places) -> None:
+    """Within a command each item is tried once; the next command tries those that broke last."""
+    rounds.begin(folder)
+    assert names(rounds.pending(folder, places)) == ["run-1", "run-2", "run-3"]
+    tries(folder, "run-1", "run-2")
+    sealed_run(places, "run-1", broke=True)
+    sealed_run(places, "run-2")
+    assert names(rounds.pending(folder, places)) == ["run-3"]
+
+    rounds.begin(folder)
+    assert names(rounds.pending(folder, places)) == ["run-3", "run-1"]
+
+
+@pytest.fixture
+def archived(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
+    """The archive's rows, to be filled."""
+    rows: list[dict[str, Any]] = []
+    monkeypatch.setattr("history.archive.read", lambda *_, **__: rows)
+    return rows
+
+
+def row(item: str) -> dict[str, Any]:
+    """Return an archive row of a passed run."""
+    labels = {"campaign": "c1", "item": item}
+    return {"run_id": item, "started_at": "", "verdict": "pass", "labels": labels}
+
+
+@pytest.mark.parametrize("done", [3, 2])
+def test_a_follow_up_of_the_whole_plan_is_decided_once(
+    folder: CampaignFolder, places: Places, archived: list[dict[str, Any]], monkeypatch: pytest.MonkeyPatch, done: int
+) -> None:
+    """That of an incomplete plan is recorded too, and decided anew by the next command."""
+    archived += [row(f"run-{n}") for n in range(1, done + 1)]
+    tries(folder, "run-1", "run-2", "run-3")
+    answers = iter([[AGAIN], []])
+    monkeypatch.setattr("campaigns.compare.campaign.follow_up", lambda *_: next(answers))
+
+    assert names(rounds.decide(folder, places)) == ["again-1"]
+    assert rounds.item_of(folder, "again-1") == AGAIN
+    assert "again-1" in names(rounds.pending(folder, places))
+    tries(folder, "again-1")
+    assert rounds.decide(folder, places) == []  # no follow-up of a follow-up
+
+    rounds.begin(folder)
+    tries(folder, "run-1", "run-2", "run-3", "again-1")
+    assert ("again-1" in names(rounds.decided(folder))) == (done == 3)
+    assert rounds.decide(folder, places) == []
+    assert (next(answers, None) is None) == (done == 2)
+
+
+def test_a_search_goes_on_until_nothing_follows(
+    places: Places, folder: CampaignFolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each round has the items that the search asks for; an empty one is not stored, so that it can be resumed."""
+
+    class Search:
+        answers = iter([[AGAIN], [AGAIN.model_copy(update={"name": "again-2"})], []])
+
+        @classmethod
+        def next_items(cls, _folder: CampaignFolder, _places: Places) -> list[Item]:
+            return next(cls.answers)
+
+    monkeypatch.setattr("campaigns.kinds.Kind.search", Search)
+    found = []
+    for tried in (["run-1", "run-2", "run-3"], ["again-1"], ["again-2"]):
+        tries(folder, *tried)
+        found.append(names(rounds.decide(folder, places)))
+
+    assert found == [["again-1"], ["again-2"], []]
+    assert names(rounds.decided(folder)) == ["run-1", "run-2", "run-3", "again-1", "again-2"]
+
+
+def test_what_a_search_passes_over_is_known_to_its_command(folder: CampaignFolder, tmp_path: Path) -> None:
+    """The next command tries it again; other decisions pass over nothing."""
+    rounds.begin(folder)
+    rounds.say(folder, "4.0.0 is passed over: it was not made", "4")
+    rounds.say(folder, "3.9.1: try 2")
+    assert rounds.passed_over(folder) == {"4"}
+
+    rounds.begin(folder)
+    assert rounds.passed_over(folder) == set()
+    assert rounds.passed_over(CampaignFolder(tmp_path / "new")) == set()
+
+
+def test_a_round_that_was_not_recorded_decides_nothing(
+    folder: CampaignFolder, places: Places, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """If items could not be listed, such as on a full disk, no other round follows, which could not either."""
+    monkeypatch.setattr("campaigns.compare.campaign.follow_up", lambda *_: [AGAIN])
+    tries(folder, "run-1", "run-2")
+    assert rounds.decide(folder, places) == []
+
+    tries(folder, "run-3")
+    assert rounds.decide(folder, places) == [AGAIN]
