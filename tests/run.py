@@ -29,6 +29,7 @@ BUDGETS_S = {
     "mutations": 30,
     "operators": 160,
     "reports": 320,
+    "service": 60,
     "spark": 130,
 }
 OTHERS_S = 20

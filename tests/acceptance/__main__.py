@@ -15,6 +15,7 @@ from history.exit_codes import BAD_INPUT
 NAMES = (
     *("kills", "starts", "under_airflow", "side_by_side", "soak", "schedules", "flakiness"),
     *("reliability", "matrix", "injected", "comparisons", "nightly_runs", "slow_build", "requests"),
+    "profiles",
 )
 
 

@@ -115,7 +115,7 @@ def processes_of(victim: str, command: int) -> list[psutil.Process]:
         return [process for process in psutil.process_iter() if CLIENTS[victim] in command_line(process)]
     own = psutil.Process(command).children(recursive=True)
     wanted: Callable[[psutil.Process], bool] = {
-        "scheduler": lambda process: " dags test " in command_line(process),
+        "scheduler": lambda process: command_line(process).endswith(" scheduler --skip-serve-logs"),
         "spark-submit": lambda process: "org.apache.spark.deploy.SparkSubmit" in command_line(process),
         "spark-driver": lambda process: "python" in _name(process) and "spark/" in command_line(process),
     }[victim]

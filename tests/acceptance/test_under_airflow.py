@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from operators.service import ADDRESS
+from service.airflow import ADDRESS
 from tests.acceptance import under_airflow
 from tests.acceptance.under_airflow import TROUBLES, Bed, free_port, phase_task, wrong
 

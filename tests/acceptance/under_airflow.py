@@ -28,7 +28,7 @@ from clusters.waiting import wait_until
 from history.errors import WaitTimeout
 from history.events import read_events
 from history.folder import RunFolder
-from operators import service
+from service import airflow
 from tests.acceptance.experiment import of_cases
 from tests.acceptance.host import inventory, left
 from tests.acceptance.kills import judged
@@ -55,7 +55,7 @@ class Database:
         self._run("initdb", "--auth=trust", "--username=airflow")
 
     def start(self) -> None:
-        options = f"-p {self._port} -k {self._folder} -c listen_addresses={service.ADDRESS}"
+        options = f"-p {self._port} -k {self._folder} -c listen_addresses={airflow.ADDRESS}"
         self._run("pg_ctl", "--wait", f"--log={self._folder}/log", f"--options={options}", "start")
 
     def stop(self) -> None:
@@ -64,9 +64,9 @@ class Database:
 
     def create(self) -> str:
         """Create a database and return its address."""
-        words = [f"--host={service.ADDRESS}", f"--port={self._port}", "--username=airflow", "airflow"]
+        words = [f"--host={airflow.ADDRESS}", f"--port={self._port}", "--username=airflow", "airflow"]
         subprocess.run(["createdb", *words], check=True, capture_output=True)
-        return f"postgresql://airflow@{service.ADDRESS}:{self._port}/airflow"
+        return f"postgresql://airflow@{airflow.ADDRESS}:{self._port}/airflow"
 
     def _run(self, program: str, *words: str) -> None:
         found = shutil.which(program) or next(map(str, Path("/usr/lib/postgresql").glob(f"*/bin/{program}")))
@@ -144,15 +144,15 @@ class Bed(NamedTuple):
         return False
 
     def up(self) -> None:
-        service.up(self.port, self.home, self.address)
+        airflow.up(self.port, self.home, self.address)
 
 
 def free_port() -> int:
     """Return a free port whose successor, for the pages, is free as well."""
     while True:
-        with socket.create_server((service.ADDRESS, 0)) as free:
+        with socket.create_server((airflow.ADDRESS, 0)) as free:
             port: int = free.getsockname()[1]
-            with suppress(OSError, OverflowError), socket.create_server((service.ADDRESS, port + 1)):
+            with suppress(OSError, OverflowError), socket.create_server((airflow.ADDRESS, port + 1)):
                 return port
 
 
@@ -213,13 +213,13 @@ def hang(bed: Bed) -> None:
 
 def restart_airflow(bed: Bed) -> None:
     """Restart Airflow, as for an upgrade of the host."""
-    service.down(bed.home)
+    airflow.down(bed.home)
     bed.up()
 
 
 def kill_scheduler(bed: Bed) -> None:
     """Kill the scheduler, as on out-of-memory; ``plimsoll up`` restarts it."""
-    for process in service._processes(bed.home):
+    for process in airflow._processes(bed.home):
         if process.cmdline()[-2:] == ["scheduler", "--skip-serve-logs"]:
             process.send_signal(signal.SIGKILL)
 
@@ -233,7 +233,7 @@ def database_away(bed: Bed) -> None:
 
 def performing(bed: Bed) -> list[psutil.Process]:
     """Return the current task's processes, children of the scheduler's workers."""
-    of_airflow = service._processes(bed.home)
+    of_airflow = airflow._processes(bed.home)
     workers = {
         each.pid for each in of_airflow if " ".join(each.cmdline()).startswith("airflow worker -- LocalExecutor")
     }
@@ -281,16 +281,16 @@ def bed_in(folder: Path, runtime: str) -> Iterator[Bed]:
     database.start()
     runs, home, port = folder / "runs", folder / "home", free_port()
     # else Airflow on a new database makes up for the last nightly run
-    os.environ.update(PLIMSOLL_RUNS=str(runs), PLIMSOLL_SCENARIO=str(SCENARIO), PLIMSOLL_NIGHTLY="")
+    os.environ.update(PLIMSOLL_RUNS=str(runs), PLIMSOLL_SCENARIOS=str(SCENARIO.parent), PLIMSOLL_NIGHTLY="")
     try:
         address = database.create()
-        rest = Rest(service.url_of(service.up(port, home, address).airflow))
+        rest = Rest(airflow.url_of(airflow.up(port, home, address).airflow))
         asked = {"logical_date": None, "conf": {"runtime": runtime}}
         wait_until(lambda: known(rest), limit_s=120, every_s=1, what="Airflow to know the DAG")
         dag_run = rest.ask(f"dags/{DAG}/dagRuns", asked)["dag_run_id"]
         yield Bed(home, port, database, address, rest, runs, dag_run)
     finally:
-        service.down(home)
+        airflow.down(home)
         database.stop()
 
 

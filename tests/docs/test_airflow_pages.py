@@ -6,7 +6,7 @@ from clusters.runtimes import capabilities
 from clusters.runtimes.runtime import OPTIONAL
 from clusters.scenario.scenario import load_scenario
 from operators.campaign_dag import COMMON
-from operators.stages import stages
+from service.stages import stages
 from tests.docs.pages import ROOT, page, rows, section
 
 

@@ -17,11 +17,11 @@ import pytest
 from campaigns.archive_metrics import write_metrics
 from clusters.paths import ROOT
 from clusters.waiting import wait_until
-from operators.metrics_endpoint import ADDRESS, serving
+from service.metrics_endpoint import ADDRESS, serving
 from tests.campaigns.archive_rows import row
 from tests.docs.prometheus import Prometheus, Query, queries, scraping
-from tests.operators.live_run import RunUnderWay
-from tests.operators.test_metrics_endpoint import free_port
+from tests.service.live_run import RunUnderWay
+from tests.service.test_metrics_endpoint import free_port
 
 DASHBOARD = json.loads((ROOT / "docs" / "examples" / "grafana.json").read_text())
 QUERIES = queries(DASHBOARD)

@@ -38,7 +38,7 @@ def test_every_table_is_named() -> None:
     ("file", "folders", "known"),
     [
         ("events.jsonl", ("clusters", "imports"), {"inject", "injected", "capture", "error"}),
-        ("stages.jsonl", ("operators", "campaigns"), {"stage_started", "stage_ended", "judging", "waiting"}),
+        ("stages.jsonl", ("service", "campaigns"), {"stage_started", "stage_ended", "judging", "waiting"}),
     ],
 )
 def test_every_kind_of_event_is_explained(file: str, folders: tuple[str, ...], known: set[str]) -> None:

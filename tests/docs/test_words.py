@@ -75,7 +75,7 @@ SETTINGS = ["nightly.yaml", "capacity.yaml", "sample.yaml", "waivers.yaml", "clu
 SCENARIOS = sorted(f"scenarios/{path.name}" for path in (ROOT / "scenarios").glob("*.yaml"))
 EXAMPLES = sorted(str(path.relative_to(ROOT)) for path in (ROOT / "docs" / "examples").rglob("*.yaml"))
 PARTS = ["campaigns", "claims", "clusters", "commands", "dags", "evidence", "expectations", "history", "imports"]
-PARTS += ["judge", "kafka_files", "operators", "reports", "spark"]
+PARTS += ["judge", "kafka_files", "operators", "reports", "service", "spark"]
 SOURCES = sorted(str(path.relative_to(ROOT)) for part in PARTS for path in (ROOT / part).rglob("*.py"))
 
 

@@ -12,7 +12,7 @@ from playwright.sync_api import Browser, FrameLocator, Page, expect
 from campaigns import kinds, runner
 from campaigns.places import Places
 from clusters.waiting import wait_until
-from operators import service
+from service import airflow
 from tests.acceptance.under_airflow import Rest, free_port
 
 REPOSITORY = Path(__file__).resolve().parents[2]
@@ -34,8 +34,8 @@ def url(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     settings = kinds.of("clients").settings({})
     folder = runner.plan("clients", settings, name="planned", seed=1, places=places, upload_to=None)
     runner.conclude(folder, places)
-    yield service.url_of(service.up(free_port(), tmp_path / "home").airflow)
-    service.down(tmp_path / "home")
+    yield airflow.url_of(airflow.up(free_port(), tmp_path / "home").airflow)
+    airflow.down(tmp_path / "home")
 
 
 def test_a_person_comes_from_airflow_to_a_runs_page(url: str, browser: Browser, tmp_path: Path) -> None:
@@ -77,7 +77,7 @@ def test_the_address_of_the_pages_leads_to_figures_and_links_that_work(url: str,
     answers: list[int] = []
     page.on("response", lambda answer: answers.append(answer.status))
     port = int(url.rpartition(":")[2]) + 1
-    page.goto(service.url_of(port))
+    page.goto(airflow.url_of(port))
     page.get_by_role("link", name="planned").first.click()
 
     expect(page.get_by_text("Verdict by client").first).to_be_visible()

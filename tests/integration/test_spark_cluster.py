@@ -16,8 +16,8 @@ from bench.generated.plan import Plan, Planted
 from history.errors import BadInput, HarnessError
 from history.folder import RunFolder
 from history.tables import JUDGED
-from operators import spark_cluster
-from operators.spark_cluster import SparkCluster
+from service import spark_cluster
+from service.spark_cluster import SparkCluster
 from spark.environment import PYTHON
 from spark.submit import judge
 
