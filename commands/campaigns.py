@@ -47,7 +47,8 @@ def run_campaign(
     folder = runner.plan(kind.name, settings, name=name, seed=seed, places=places, upload_to=upload)
     before, ended_before, progress = _written_ns(folder.result), ended_for_memory(), _progress(kind, folder, places)
     run_id = f"{folder.path.name}-{datetime.now(UTC):%Y%m%d-%H%M%S}"  # a resumed campaign has several
-    with used(progress.say) as address:
+    webhook = str(folder.read_plan().settings.get("webhook", ""))  # a variable
+    with used(progress.say, [webhook]) as address:
         airflow = Airflow(address)
         airflow.check(kind.name, pool=BENCHMARK_POOL)
         try:

@@ -79,8 +79,8 @@ def own_home() -> Path:
 
 
 @contextmanager
-def used(say: Callable[[str], object]) -> Iterator[Address]:
-    """Yield the address of ``PLIMSOLL_AIRFLOW``, or of the own Airflow, started if needed.
+def used(say: Callable[[str], object], reads: Iterable[str] = ()) -> Iterator[Address]:
+    """Yield the address of ``PLIMSOLL_AIRFLOW``, or of the own Airflow, whose tasks read these variables.
 
     Raises:
         BadInput: it has other variables.
@@ -96,7 +96,7 @@ def used(say: Callable[[str], object]) -> Iterator[Address]:
         with locked(home / _STARTING):
             ports = _running(home)
             if ports:
-                _check_variables(home)
+                _check_variables(home, reads)
                 make_home(home)  # its DAGs may have changed
             else:
                 say("starting Airflow … (about 15 s)")
@@ -132,9 +132,9 @@ def _users(home: Path) -> IO[str]:
     return (home / "users").open("a")
 
 
-def _check_variables(home: Path) -> None:
+def _check_variables(home: Path, reads: Iterable[str]) -> None:
     started = _processes(home)[0].info["environ"]
-    names = {name for name in {*started, *os.environ} if _READ_BY_TASKS.fullmatch(name)}
+    names = {name for name in {*started, *os.environ} if _READ_BY_TASKS.fullmatch(name)} | {*reads}
     if others := sorted(name for name in names if started.get(name) != os.environ.get(name)):
         raise BadInput(
             f"The Airflow of this checkout was started with another {', '.join(others)}; end it by plimsoll down, or "

@@ -22,7 +22,7 @@ FUZZ = ["fuzz", "--schedules", "2", "--seconds", "20", "--runtime", "process", "
 @pytest.fixture
 def runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A folder for runs; fetching, starting Airflow and cleaning up are patched out."""
-    monkeypatch.setattr(campaigns, "used", lambda _: nullcontext(Address("http://127.0.0.1:1", home=tmp_path)))
+    monkeypatch.setattr(campaigns, "used", lambda *_: nullcontext(Address("http://127.0.0.1:1", home=tmp_path)))
     monkeypatch.setattr(Airflow, "check", lambda *_, **__: None)
     monkeypatch.setattr(Airflow, "state", lambda *_: "")  # of another round
     monkeypatch.setattr(experiment, "check", lambda *_, **__: None)

@@ -144,7 +144,8 @@ def own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     monkeypatch.setattr(airflow, "_server", lambda *_: ["sleep", "60"])
     monkeypatch.setattr(airflow, "_COMPONENTS", [["sleep", "60"]])
     monkeypatch.setattr(airflow, "_OF_UP", [["sleep", "61"]])
-    monkeypatch.setattr(airflow, "_health", lambda _: {name: {"status": "healthy"} for name in airflow._ALL})
+    healthy = {name: {"status": "healthy"} for name in airflow._ALL}
+    monkeypatch.setattr(airflow, "_health", lambda _: healthy if airflow._processes(home) else {})
     monkeypatch.setattr(airflow, "end_all", lambda address, _: (home / "ended").write_text(address.url))
     yield home
     airflow.down(home)
@@ -217,7 +218,14 @@ def test_what_a_killed_command_left_is_ended(own: Path) -> None:
 
 @pytest.mark.parametrize(
     ("name", "refused"),
-    [("PLIMSOLL_JAVA", True), ("AWS_PROFILE", True), ("https_proxy", True), ("PLIMSOLL_RUNS", False), ("TERM", False)],
+    [
+        ("PLIMSOLL_JAVA", True),
+        ("AWS_PROFILE", True),
+        ("https_proxy", True),
+        ("MY_WEBHOOK", True),
+        ("PLIMSOLL_RUNS", False),
+        ("TERM", False),
+    ],
 )
 def test_an_airflow_with_other_variables_is_refused(
     name: str, refused: bool, own: Path, monkeypatch: pytest.MonkeyPatch
@@ -228,10 +236,10 @@ def test_an_airflow_with_other_variables_is_refused(
     if refused:
         with (
             pytest.raises(BadInput, match=f"started with another {name}; end it by plimsoll down"),
-            airflow.used(print),
+            airflow.used(print, ["MY_WEBHOOK"]),
         ):
             pass
     else:
-        with airflow.used(print):
+        with airflow.used(print, ["MY_WEBHOOK"]):
             pass
     assert airflow._processes(own)
