@@ -82,7 +82,8 @@ def rows(
 def watch_rounds(bench: Bench) -> list[Cores]:
     """Measure the brokers without and with a watch of many partitions with records, in turn."""
     topic = _fill(bench.bootstrap, PARTITIONS)
-    brokers = [psutil.Process(int(noted.read_text())) for noted in bench.scratch.glob("runs/*/work/broker-*/pid")]
+    works = [RunFolder(run).work for run in (bench.scratch / "runs").iterdir()]
+    brokers = [psutil.Process(int(noted.read_text())) for work in works for noted in work.glob("broker-*/pid")]
     return [_watch_round(bench, topic, brokers) for _ in range(ROUNDS)]
 
 

@@ -58,7 +58,7 @@ _READ_BY_TASKS = re.compile(r"PLIMSOLL_JAVA|JAVA_HOME|DOCKER_HOST|AWS_.*|AIRFLOW
 _AGAIN_S = 5.0  # before an ended component restarts
 _ENDED = "plimsoll: ended, restarting: "
 _SHOWN = 10  # lines of the log
-_MAX_ENDS = 3  # of a component, before start-up fails
+_MAX_ENDS = 3  # before start-up fails
 
 
 def url_of(port: int) -> str:
@@ -90,7 +90,7 @@ def used(say: Callable[[str], object], reads: Iterable[str] = ()) -> Iterator[Ad
         yield named
         return
     home = own_home()
-    end_unused(home, say)  # of a killed command
+    end_unused(home, say)  # a killed command left it
     with ExitStack() as held:
         held.callback(end_unused, home)
         with locked(home / _STARTING):
@@ -100,7 +100,7 @@ def used(say: Callable[[str], object], reads: Iterable[str] = ()) -> Iterator[Ad
                 make_home(home)  # its DAGs may have changed
             else:
                 say("starting Airflow … (about 15 s)")
-                ports = Ports(_free_port(), None)
+                ports = Ports(free_port(), None)
                 _start(home, ports, {}, stays=False)
                 end_all(Address(url_of(ports.airflow), home=home), say)  # else they would go on
             fcntl.flock(held.enter_context(_users(home)), fcntl.LOCK_SH)
@@ -192,7 +192,7 @@ def _start(home: Path, ports: Ports, variables: Mapping[str, str], *, stays: boo
     make_home(home)
     if variables:
         migrate(home, **variables)
-    _state_file(home).unlink(missing_ok=True)  # of one that has ended
+    _state_file(home).unlink(missing_ok=True)  # an ended Airflow wrote it
     _log(home).unlink(missing_ok=True)
     servers = [_server("pages_server", ports.airflow + 1, ports.airflow)]
     if ports.metrics is not None:
@@ -352,7 +352,7 @@ def _refusal(port: int) -> Exception | None:
     return None
 
 
-def _free_port() -> int:
+def free_port() -> int:
     """Return the first of two free ports."""
     while True:
         with socket.create_server((ADDRESS, 0)) as probe:

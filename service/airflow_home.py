@@ -38,7 +38,6 @@ _SETTINGS = {
     "AIRFLOW__CORE__SIMPLE_AUTH_MANAGER_ALL_ADMINS": "True",
     "AIRFLOW__DAG_PROCESSOR__DAG_FILE_PROCESSOR_TIMEOUT": "600",
     "AIRFLOW__LOGGING__COLORED_CONSOLE_LOG": "False",
-    "AIRFLOW__SCHEDULER__SCHEDULER_IDLE_SLEEP_TIME": "0.1",
     "AIRFLOW__USAGE_DATA_COLLECTION__ENABLED": "False",
     "AIRFLOW__WORKERS__EXECUTION_API_RETRIES": "10",  # on a busy host, tasks start before the api-server
 }
@@ -68,7 +67,7 @@ def airflow(*arguments: str) -> list[str]:
     return [sys.executable, "-m", "airflow", *arguments]
 
 
-def make_home(home: Path, **variables: str) -> Path:
+def make_home(home: Path) -> Path:
     """Make or update an Airflow home; its database, written last, marks it as complete.
 
     Raises: HarnessError: Airflow failed.
@@ -83,7 +82,7 @@ def make_home(home: Path, **variables: str) -> Path:
             for name in (_PREPARED, "airflow.db"):
                 shutil.copy2(template / name, home / f".{name}")
                 (home / f".{name}").rename(home / name)
-    _prepare(home, **variables)
+    _prepare(home)
     return home
 
 
@@ -112,15 +111,15 @@ def _partial(template: Path) -> Path:
     return template.with_name(f".{template.name}")
 
 
-def _prepare(home: Path, **variables: str) -> None:
+def _prepare(home: Path) -> None:
     """Migrate another version's database; serialize changed DAGs."""
     mark = home / _PREPARED
     before = mark.read_text() if mark.is_file() else ""
     release, wanted = version("apache-airflow"), f"{version('apache-airflow')} {_digest_of_sources()}"
     if before.partition(" ")[0] != release:
-        migrate(home, **variables)
+        migrate(home)
     if before != wanted:
-        _run(home, variables, "dags", "reserialize")
+        _run(home, {}, "dags", "reserialize")
         with closing(sqlite3.connect(home / "airflow.db")) as database:
             database.execute("PRAGMA wal_checkpoint(TRUNCATE)")
         mark.write_text(wanted)

@@ -24,10 +24,10 @@ ACTIVE_TASK = (*ACTIVE, "scheduled", "deferred", "restarting")
 _OLDEST = (3, 1)
 _REFUSED = (HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN)
 _LOOPBACK = ("127.0.0.1", "::1", "localhost")
-_ANSWER_LIMIT_S = 90.0  # of one request: a wait for SQLite's lock takes 60 s
+_ANSWER_LIMIT_S = 90.0  # for one request: a wait for SQLite's lock takes 60 s
 _CONNECT_LIMIT_S = 5.0
-_FIRST_LIMIT_S = 10.0  # of a first answer
-_AWAY_LIMIT_S = 180.0  # of a restart
+_FIRST_LIMIT_S = 10.0  # for the first answer
+_AWAY_LIMIT_S = 180.0  # for a restart
 _PARSE_LIMIT_S = 120.0  # until a new Airflow has read the DAGs
 _AGAIN_S = 1.0
 

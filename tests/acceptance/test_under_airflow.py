@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from service.airflow import ADDRESS
+from service.airflow import ADDRESS, free_port
 from tests.acceptance import under_airflow
-from tests.acceptance.under_airflow import TROUBLES, Bed, free_port, phase_task, wrong
+from tests.acceptance.under_airflow import TROUBLES, Bed, phase_task, wrong
 
 NAME = "a task is marked as failed"
 ROW: dict[str, Any] = {"name": NAME, "state": "failed", "verdict": "unknown", "whole": False, "left": []}

@@ -10,7 +10,6 @@ import json
 import os
 import shutil
 import signal
-import socket
 import subprocess
 import tempfile
 import time
@@ -51,7 +50,7 @@ class Database:
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
-        self._port = free_port()
+        self._port = airflow.free_port()
         self._run("initdb", "--auth=trust", "--username=airflow")
 
     def start(self) -> None:
@@ -145,15 +144,6 @@ class Bed(NamedTuple):
 
     def up(self) -> None:
         airflow.up(self.port, self.home, self.address)
-
-
-def free_port() -> int:
-    """Return a free port whose successor, for the pages, is free as well."""
-    while True:
-        with socket.create_server((airflow.ADDRESS, 0)) as free:
-            port: int = free.getsockname()[1]
-            with suppress(OSError, OverflowError), socket.create_server((airflow.ADDRESS, port + 1)):
-                return port
 
 
 def phase_task() -> Stage:
@@ -279,7 +269,7 @@ def bed_in(folder: Path, runtime: str) -> Iterator[Bed]:
     shutil.chown(folder, "postgres")
     database = Database(folder)
     database.start()
-    runs, home, port = folder / "runs", folder / "home", free_port()
+    runs, home, port = folder / "runs", folder / "home", airflow.free_port()
     # else Airflow on a new database makes up for the last nightly run
     os.environ.update(PLIMSOLL_RUNS=str(runs), PLIMSOLL_SCENARIOS=str(SCENARIO.parent), PLIMSOLL_NIGHTLY="")
     try:

@@ -13,7 +13,7 @@ from campaigns import kinds, runner
 from campaigns.places import Places
 from clusters.waiting import wait_until
 from service import airflow
-from tests.acceptance.under_airflow import Rest, free_port
+from tests.acceptance.under_airflow import Rest
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 SCENARIO = "follower_lag_then_leader_kill"
@@ -34,7 +34,7 @@ def url(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     settings = kinds.of("clients").settings({})
     folder = runner.plan("clients", settings, name="planned", seed=1, places=places, upload_to=None)
     runner.conclude(folder, places)
-    yield airflow.url_of(airflow.up(free_port(), tmp_path / "home").airflow)
+    yield airflow.url_of(airflow.up(airflow.free_port(), tmp_path / "home").airflow)
     airflow.down(tmp_path / "home")
 
 

@@ -16,7 +16,6 @@ from clusters.waiting import wait_until
 from history.events import read_events
 from history.folder import RunFolder
 from service import airflow
-from tests.acceptance.under_airflow import free_port
 from tests.operators.calls import AFTERWARDS, ALWAYS, END, PHASE, START
 from tests.operators.world import REPOSITORY, World, fake_world
 
@@ -28,7 +27,7 @@ pytestmark = pytest.mark.pipeline
 def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
     """A world whose Airflow stays up for all tests."""
     with fake_world(tmp_path_factory.mktemp("world")) as world:
-        airflow.up(free_port(), world.home)
+        airflow.up(airflow.free_port(), world.home)
         yield world
 
 

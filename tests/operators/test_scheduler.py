@@ -21,7 +21,6 @@ from clusters.waiting import wait_until
 from history.errors import BadInput
 from service import airflow, metrics_endpoint
 from service.api import ACTIVE, Address, Airflow
-from tests.acceptance.under_airflow import free_port
 from tests.operators.calls import AFTERWARDS, ALWAYS, END, PHASE, START
 from tests.operators.world import World, fake_world
 
@@ -52,7 +51,7 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
 @pytest.fixture
 def running(world: World) -> Running:
     """Airflow with metrics on free ports, started unless it is up since an earlier test."""
-    return Running(world, airflow.up(free_port(), world.home, metrics_port=free_port()))
+    return Running(world, airflow.up(airflow.free_port(), world.home, metrics_port=airflow.free_port()))
 
 
 @pytest.mark.slow
@@ -130,7 +129,7 @@ def test_down_ends_every_process(running: Running) -> None:
     session = json.loads((running.world.home / "up.json").read_text())["sessions"][0]
 
     assert {process.pid for process in airflow._processes(running.world.home)} == session_members(session) != set()
-    assert airflow.up(free_port(), running.world.home) == running.ports  # it is up already, where it was
+    assert airflow.up(airflow.free_port(), running.world.home) == running.ports  # it is up already, where it was
     assert airflow.down(running.world.home)
     assert session_members(session) == set()
     assert not airflow.down(running.world.home)
@@ -164,7 +163,7 @@ def test_a_port_in_use_is_refused_before_anything_starts(tmp_path: Path) -> None
 @pytest.mark.parametrize("neighbour", [0, 1])
 def test_the_metrics_have_a_port_of_their_own(tmp_path: Path, neighbour: int) -> None:
     """The metrics port must differ from Airflow's and the pages' port."""
-    port = free_port()
+    port = airflow.free_port()
     with pytest.raises(BadInput, match=rf"--metrics-port={port + neighbour} is the port of other pages"):
         airflow.up(port, tmp_path / "home", metrics_port=port + neighbour)
 

@@ -193,7 +193,7 @@ def test_an_interrupted_command_ends_what_it_started(own: Path) -> None:
 def test_what_up_started_or_adopted_stays(adopted: bool, own: Path) -> None:
     """An Airflow for which ``up`` was called outlives its users, until ``down``."""
     if not adopted:
-        airflow.up(airflow._free_port())
+        airflow.up(airflow.free_port())
     with airflow.used(print) as address:
         ports = airflow.up(1)
         assert address == Address(airflow.url_of(ports.airflow), home=own)
@@ -207,12 +207,12 @@ def test_what_up_started_or_adopted_stays(adopted: bool, own: Path) -> None:
 def test_what_a_killed_command_left_is_ended(own: Path) -> None:
     """The next command ends an Airflow that nobody uses, starts one of its own, and ends DAG runs in its database."""
     with locked(own / "starting"):
-        airflow._start(own, airflow.Ports(airflow._free_port(), None), {}, stays=False)
+        airflow._start(own, airflow.Ports(airflow.free_port(), None), {}, stays=False)
     left = sessions_of(own)
     with airflow.used(print):
         assert sessions_of(own) != left
         assert (own / "ended").read_text() == airflow.url_of(json.loads((own / "up.json").read_text())["port"])
-    airflow._start(own, airflow.Ports(airflow._free_port(), None), {}, stays=False)
+    airflow._start(own, airflow.Ports(airflow.free_port(), None), {}, stays=False)
     assert airflow.end_unused() == ["airflow"]
 
 
@@ -231,7 +231,7 @@ def test_an_airflow_with_other_variables_is_refused(
     name: str, refused: bool, own: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """If a variable that tasks read differs from Airflow's, the command is rejected; Airflow goes on."""
-    airflow.up(airflow._free_port())
+    airflow.up(airflow.free_port())
     monkeypatch.setenv(name, "another")
     if refused:
         with (
