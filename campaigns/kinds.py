@@ -50,6 +50,7 @@ class Option:
     default: str = ""
     setting: str = ""
     planned: bool = True
+    minimum: int | None = None
 
     @property
     def key(self) -> str:
@@ -151,6 +152,11 @@ class Kind:
         }
 
     @property
+    def recording(self) -> tuple[Option, ...]:
+        """Return the options on how to record; they are no settings, so a resumed campaign may change them."""
+        return (UPLOAD,) if self.benchmark else (UPLOAD, AT_ONCE)
+
+    @property
     def form(self) -> tuple[Option, ...]:
         return tuple(option for option in self.options if option.planned)
 
@@ -244,12 +250,20 @@ RUNTIME = Option(
     default="auto",
 )
 
-# no setting: a resumed campaign may change it
 UPLOAD = Option(
     "upload",
     "URL in an object store to which each run and its archived rows are uploaded at once",
     "s3://bucket/plimsoll",
     planned=False,
+)
+
+AT_ONCE = Option(
+    "at_once",
+    "how many runs this host may have at once; default: one per core",
+    "2",
+    type=int,
+    planned=False,
+    minimum=1,
 )
 
 

@@ -13,14 +13,13 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from campaigns import kinds
-from campaigns.campaign import Campaign, CampaignFolder, Item
+from campaigns.campaign import Campaign, Item
 from campaigns.places import Places
-from clusters.run import experiment, recorder, stages
-from clusters.run.host_lock import exclusive_host, shared_host
+from clusters.run import stages
 from clusters.scenario import durations
 from clusters.scenario.scenario import load_scenario
 from history.errors import BadInput, EvidenceError
-from history.events import errors_of
+from history.events import errors_of, read_events
 from history.folder import RunFolder
 from history.manifest import read_manifest
 
@@ -102,28 +101,7 @@ def _item_of(row: Mapping[str, Any]) -> tuple[str, str] | None:
     return (labels["campaign"], labels["item"]) if "item" in labels else None
 
 
-# --- recording --------------------------------------------------------------------------
-
-
-def record_item(folder: CampaignFolder, item: Item, places: Places) -> Path:
-    """Record an item, a benchmark while nothing else loads this host; return its run folder.
-
-    Raises:
-        PlimsollError: it could not be prepared or recorded; nothing of it lives on.
-    """
-    campaign = folder.read_plan()
-    labels = {**item.labels, "campaign": campaign.campaign_id, "item": item.name}
-    hold = exclusive_host if kinds.of(campaign.kind).benchmark else shared_host
-    with hold(tell=folder.say_waiting):
-        run = experiment.prepare(
-            item.scenario,
-            kafka=item.kafka,
-            runtime=runtime_of(campaign),
-            seed=item.seed,
-            changes=item.changes,
-            labels=labels,
-            runs=places.runs,
-            lease="process",
-        )
-        recorder.record(run)
-    return run
+def had_fault(run: Path) -> bool:
+    """Return whether a run injected a fault."""
+    events = RunFolder(run).events
+    return events.exists() and any(event.kind == "inject" for event in read_events(events))

@@ -38,6 +38,11 @@ def dag_run_id(first: str, number: int) -> str:
     return first if number == 1 else f"{first}_round_{number}"
 
 
+def item_run_id(campaign_id: str, item: str = "", number: int | str = "") -> str:
+    """Name the DAG run of an item's try; without one, return how those of the campaign begin."""
+    return ":".join(filter(None, [f"{campaign_id}:{item}", str(number)]))  # names have dots
+
+
 def begin(folder: CampaignFolder) -> None:
     """Begin or resume a campaign: broken items are tried again; decisions made before all runs are made again."""
     rounds = _read(folder)
@@ -98,6 +103,17 @@ def decide(folder: CampaignFolder, places: Places) -> list[Item]:
     if items or not kind.search:
         _write(folder, [*rounds, Round(items=items, is_final=is_final)])
     return items
+
+
+def begin_item(folder: CampaignFolder, item: Item) -> None:
+    """Record that an item is tried."""
+    EventLog(folder.stages).add("stage_started", step=RECORD, target=item.name)
+
+
+def end_item(folder: CampaignFolder, item: Item, why: str = "") -> None:
+    """Record that an item was recorded, or why not."""
+    state = {"state": "failed", "why": why} if why else {"state": "success"}
+    EventLog(folder.stages).add("stage_ended", step=RECORD, target=item.name, **state)
 
 
 def tried_names(folder: CampaignFolder) -> list[str]:

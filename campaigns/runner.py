@@ -13,7 +13,7 @@ from campaigns.places import Places
 from campaigns.recording import check_room, collected_runs, counted, recorded_runs, runtime_of
 from campaigns.site import links_from, publish, write_index
 from clusters.run import experiment
-from clusters.run.host_lock import shared_host
+from clusters.run.host import sharing_host
 from history import archive
 from history.access import variables
 from history.errors import BadInput, NoDocker
@@ -99,7 +99,7 @@ def judge_recorded(folder: CampaignFolder, places: Places) -> list[str]:
     fresh = [run for _, run in collected_runs(campaign, places) if run.name not in known]
     EventLog(folder.stages).add("judging", runs=[run.name for run in fresh])
     for together in (fresh[first : first + TOGETHER] for first in range(0, len(fresh), TOGETHER)):
-        with shared_host(tell=folder.say_waiting):
+        with sharing_host(f"judging campaign {campaign.campaign_id}", folder.say_waiting):
             judge(together)
         for run in together:
             publish(run)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from campaigns.campaign import CampaignFolder
 from campaigns.places import Places
-from clusters.run.host_lock import shared_host
+from clusters.run.host import sharing_host
 from history.errors import BadInput, HarnessError
 from history.folder import SEAL, RunFolder, write_atomically
 from history.remote import RemotePath, check_reachable, path_of, upload_files
@@ -49,7 +49,7 @@ def upload(folder: CampaignFolder, runs: Iterable[Path], places: Places) -> None
     target = target_of(folder)
     if target is None:
         return
-    with shared_host(tell=folder.say_waiting):
+    with sharing_host(f"uploading campaign {folder.path.name}", folder.say_waiting):
         for run in runs:
             try:
                 upload_sealed(RunFolder(run), target / "runs" / run.name)

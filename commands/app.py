@@ -300,16 +300,19 @@ def _register(kind: kinds.Kind) -> None:
         name: str | None,
         settings: Path | None,
         seed: int | None,
-        upload: str | None,
         metrics_port: int | None,
         runs: Path,
         **options: Any,
     ) -> Outcome:
         from commands.campaigns import run_campaign
 
-        chosen = {option.name: options[option.key] for option in kind.options}
+        chosen, recording = (
+            {option.name: options[option.key] for option in of} for of in (kind.options, kind.recording)
+        )
         with _serving_metrics(metrics_port, runs.resolve()):
-            return run_campaign(kind, chosen, file=settings, name=name, seed=seed, runs=runs.resolve(), upload=upload)
+            return run_campaign(
+                kind, chosen, file=settings, name=name, seed=seed, runs=runs.resolve(), recording=recording
+            )
 
     by_default = f"; default: {kind.settings_file}" if kind.settings_file else ""
     file = typer.Option(help=f"The settings, as YAML ({kind.docs_page}){by_default}.", metavar="FILE")
@@ -319,7 +322,7 @@ def _register(kind: kinds.Kind) -> None:
             parameter("settings", Annotated[Path | None, file]),
             parameter("name", CampaignName),
             parameter("seed", Seed),
-            parameter(kinds.UPLOAD.name, annotation_of(kinds.UPLOAD)),
+            *(parameter(option.key, annotation_of(option)) for option in kind.recording),
             parameter("metrics_port", MetricsPort),
             parameter("runs", Runs, RUNS),
         ]

@@ -17,11 +17,11 @@ from commands.outcome import Outcome, say, warned
 from history.exit_codes import EXIT_CODES, FAIL, PASS, UNKNOWN
 from history.results.cases import Case
 from service.airflow import used
-from service.airflow_home import BENCHMARK_POOL
 from service.api import Airflow, check_named
 from service.campaign_progress import CampaignProgress
-from service.follow import end_run, run_dag
+from service.follow import end_all, end_run, run_dag
 from service.memory import ended_for_memory, memory_ran_out
+from service.pools import pool_of
 
 if TYPE_CHECKING:
     from campaigns.campaign import CampaignFolder
@@ -37,22 +37,26 @@ def run_campaign(
     name: str | None,
     seed: int | None,
     runs: Path,
-    upload: str | None = None,
+    recording: Mapping[str, Any],
 ) -> Outcome:
-    """Plan or resume a campaign and run its DAG; raise BadInput before anything is started."""
+    """Plan or resume a campaign and run its DAG; raise BadInput before anything is started.
+
+    ``recording`` has the values of ``kind.recording``.
+    """
     from campaigns import runner  # slow import
 
     places, settings = Places.beside(runs), kind.settings(options, file=file)
     check_named(kind.name)
-    folder = runner.plan(kind.name, settings, name=name, seed=seed, places=places, upload_to=upload)
+    how = dict(recording)
+    folder = runner.plan(kind.name, settings, name=name, seed=seed, places=places, upload_to=how.pop("upload", None))
     before, ended_before, progress = _written_ns(folder.result), ended_for_memory(), _progress(kind, folder, places)
     run_id = f"{folder.path.name}-{datetime.now(UTC):%Y%m%d-%H%M%S}"  # a resumed campaign has several
     webhook = str(folder.read_plan().settings.get("webhook", ""))  # a variable
     with used(progress.say, [webhook]) as address:
         airflow = Airflow(address)
-        airflow.check(kind.name, pool=BENCHMARK_POOL)
+        airflow.check(kind.name, pool=pool_of(kind))
         try:
-            conf = {"campaign": str(folder.path), "runs": str(places.runs)}
+            conf = {"campaign": str(folder.path), "runs": str(places.runs), **how}
             succeeded = _run_rounds(airflow, kind.name, conf, run_id, progress)
         finally:
             say(f"campaign: {folder.path}")
@@ -66,10 +70,10 @@ def run_campaign(
 
 
 def _run_rounds(
-    airflow: Airflow, dag_id: str, conf: Mapping[str, str], run_id: str, progress: CampaignProgress
+    airflow: Airflow, dag_id: str, conf: Mapping[str, Any], run_id: str, progress: CampaignProgress
 ) -> bool:
     """Run a campaign's DAG, and follow the rounds that it triggers; return whether the last one succeeded."""
-    from campaigns.rounds import dag_run_id  # slow import
+    from campaigns.rounds import dag_run_id, item_run_id  # slow import
 
     ids, succeeded = map(partial(dag_run_id, run_id), count(1)), True
     following = next(ids)
@@ -78,7 +82,9 @@ def _run_rounds(
             its_id, following = following, next(ids)
             succeeded = run_dag(airflow, dag_id, conf, run_id=its_id, progress=progress, salvage=_reap)
     except KeyboardInterrupt:
-        end_run(airflow, dag_id, following, progress, salvage=_reap)  # it may have been triggered meanwhile
+        end_run(airflow, dag_id, following, progress)  # it may have been triggered meanwhile
+        end_all(airflow, progress, item_run_id(Path(conf["campaign"]).name))
+        _reap()
         raise
     return succeeded
 

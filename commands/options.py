@@ -31,6 +31,7 @@ def annotation_of(option: kinds.Option) -> Any:
             f"--{option.name.replace('_', '-')}",
             help=f"{text[:1].upper()}{text[1:]}{by_default}.",
             metavar=option.name.upper(),
+            min=option.minimum,
         ),
     ]
 

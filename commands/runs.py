@@ -11,7 +11,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
-from clusters.run.host_lock import shared_host
+from clusters.run.host import AT_ONCE, sharing_host, wait_for_host
 from clusters.run.leftovers import end_lease
 from clusters.scenario.scenario import load_scenario, scenario_names
 from commands.outcome import Outcome, print_error, say, warned
@@ -83,7 +83,7 @@ def record_and_judge(scenario: str, **request: Any) -> Outcome:
 def _hold(held: ExitStack, run: RunFolder, dag_id: str, progress: Progress) -> Airflow:
     """Wait for the host, and return an Airflow."""
     try:
-        held.enter_context(shared_host())
+        wait_for_host(run.path, AT_ONCE, progress.say)
         airflow = Airflow(held.enter_context(used(progress.say)))
         airflow.check(dag_id)
     except BaseException:
@@ -168,7 +168,7 @@ def judge_again(given: Sequence[str | Path]) -> Outcome:
     from spark.submit import judge, run_folders
 
     runs = run_folders([path_of(each) for each in given])  # fail before waiting
-    with shared_host():
+    with sharing_host("judging again", print_error):
         code = judge([run.path for run in runs])
         for run in runs:
             publish(run.path)

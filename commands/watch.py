@@ -24,6 +24,7 @@ from history.words import counted, some_of
 
 Show = Callable[[Sequence[PartitionNow]], None]
 LINES_BESIDE_TABLE = 8
+FIRST_ANSWER_S = 60.0
 
 
 def watch_cluster(
@@ -63,13 +64,21 @@ def _unknown_settings(found: Discovered) -> list[str]:
 
 
 def _follow(watch: Watch, probing: Future[None], show: Show, hz: float, seconds: float | None) -> None:
-    began_s = time.monotonic()
+    until_s = time.monotonic() + FIRST_ANSWER_S
+    began_s = None  # a loaded host may need longer than ``seconds`` until the first answer
     while not probing.done():
-        left_s = float("inf") if seconds is None else began_s + seconds - time.monotonic()
+        partitions, now_s = watch.now(), time.monotonic()
+        if began_s is None and (_has_answered(partitions) or now_s > until_s):
+            began_s = now_s
+        left_s = float("inf") if seconds is None or began_s is None else began_s + seconds - now_s
         if left_s <= 0:
             return
-        show(watch.now())
+        show(partitions)
         time.sleep(min(1 / hz, left_s))  # the prober ends only if it fails
+
+
+def _has_answered(partitions: Sequence[PartitionNow]) -> bool:
+    return any(each.replicas and each.leader_epoch >= 0 for each in partitions)
 
 
 # --- screens ---------------------------------------------------------------------------------------
@@ -114,8 +123,8 @@ class _Changes:
         say(f"watched for {time.monotonic() - self._began_s:.0f} s, {counted(len(self._known), 'partition')}")
 
     def _show(self, partitions: Sequence[PartitionNow]) -> None:
-        if not any(each.replicas and each.leader_epoch >= 0 for each in partitions):
-            return  # nothing has answered yet
+        if not _has_answered(partitions):
+            return
         changed = [each for each in partitions if self._known.get(each.where) != (each.health, each.leader_epoch)]
         if changed:
             at_s = int(time.monotonic() - self._began_s)

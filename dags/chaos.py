@@ -69,6 +69,31 @@ PARAMS = {
         section="Rarely needed",
         description="Where the run's folder is made; empty: where this Airflow's runs are",
     ),
+    "changes": Param(
+        None,
+        type=["null", "object"],
+        title="Changes",
+        section="Rarely needed",
+        description="A JSON merge patch (RFC 7396) on the scenario",
+    ),
+    "labels": Param(
+        None, type=["null", "object"], title="Labels", section="Rarely needed", description="Kept with the results"
+    ),
+    "at_once": Param(
+        None,
+        type=["null", "integer"],
+        minimum=1,
+        title="At once",
+        section="Rarely needed",
+        description="How many runs the host may have meanwhile, this one included; 1: a benchmark; empty: one per core",
+    ),
+    "judge": Param(
+        default=True,
+        type="boolean",
+        title="Judge",
+        section="Rarely needed",
+        description="Off: a campaign judges its runs together",
+    ),
     "run_dir": Param(
         None,
         type=["null", "string"],

@@ -6,29 +6,35 @@ Functions import heavy modules, because Airflow parses this file often.
 from __future__ import annotations
 
 from contextlib import AbstractContextManager
+from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import psutil
 from airflow.providers.standard.operators.trigger_dagrun import TriggerDagRunOperator
+from airflow.providers.standard.triggers.external_task import DagStateTrigger
 from airflow.sdk import BaseOperator
 from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
 
 from clusters.paths import runs_folder
 from history.errors import BadInput, HarnessError
-from history.events import stage_events
+from history.events import errors_of, stage_events
+from history.folder import RunFolder
 from operators.hooks import ConnectedOperator
 from operators.steps import asked_params
+from service.api import ACTIVE
 from service.processes import kill_descendants
+from service.stages import ANY_SCENARIO, RESOLVE, dag_of
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
 
-    from campaigns.campaign import CampaignFolder
+    from campaigns.campaign import Campaign, CampaignFolder, Item
     from campaigns.places import Places
 
 
 NEXT = "next_round"  # a task
+_LOOK_S = 3
 
 
 def places(context: Context) -> Places:
@@ -91,7 +97,7 @@ class PlanCampaign(ConnectedOperator):
             if number == 1:
                 rounds.begin(folder)
             return str(folder.path)
-        name, seed, upload_to, _ = (params.pop(key, None) for key in ("name", "seed", "upload", "runs"))
+        name, seed, upload_to, *_ = (params.pop(key, None) for key in ("name", "seed", "upload", "runs", "at_once"))
         name = name or f"{context['dag_run'].run_after:%Y%m%d-%H%M%S}"  # the same if the task is cleared
         settings = kinds.of(self.kind).settings(params, patch=params.pop("settings", None))
         folder = runner.plan(self.kind, settings, name=name, seed=seed, places=places(context), upload_to=upload_to)
@@ -110,30 +116,93 @@ class ListItems(CampaignStep):
             return rounds.begin_round(self.folder, items)
 
 
-class RecordItem(CampaignStep):
-    """Record an item; return its run folder, or None if it has one.
+class RecordItem(CampaignStep, TriggerDagRunOperator):
+    """Trigger the DAG of an item's scenario, and wait for it without a worker; return the run folder.
+
+    A retry follows if the run broke before its first fault.
 
     :param item: its name
+    :param at_once: how many runs the host may have meanwhile; empty: its default
     """
 
-    def __init__(self, *, item: str, **kwargs: Any) -> None:
-        super().__init__(**kwargs)
-        self.item = item
+    template_fields = ("campaign", "at_once")
 
-    def execute(self, context: Context) -> str | None:
+    def __init__(self, *, item: str, at_once: int | str, **kwargs: Any) -> None:
+        super().__init__(
+            trigger_dag_id="",
+            wait_for_completion=True,
+            deferrable=True,
+            poke_interval=_LOOK_S,
+            fail_when_dag_is_paused=True,
+            **kwargs,
+        )
+        self.item = item
+        self.at_once = at_once
+
+    def execute(self, context: Context) -> None:
+        from campaigns import rounds
+
+        folder, item, task = self.folder, self._item(context), context["ti"]
+        if not rounds.outstanding(folder, [item], places(context)):
+            self.log.info("%s has its run", item.name)
+            return
+        self.trigger_dag_id, self.conf = request(item, folder.read_plan(), places(context), self.at_once)
+        for number in count(1):
+            self.trigger_run_id = rounds.item_run_id(folder.path.name, item.name, number)
+            if not task.get_dr_count(self.trigger_dag_id, run_ids=[self.trigger_run_id]):
+                break
+            if task.get_dagrun_state(self.trigger_dag_id, self.trigger_run_id) in ACTIVE:
+                self._wait()  # this task was cleared or killed
+        rounds.begin_item(folder, item)
+        self.log.info("%s: %s on Kafka %s", item.name, item.scenario, item.kafka)
+        super().execute(context)
+
+    def _wait(self) -> None:
+        states = [*self.allowed_states, *self.failed_states]
+        trigger = DagStateTrigger(self.trigger_dag_id, states, [str(self.trigger_run_id)], poll_interval=_LOOK_S)
+        self.defer(trigger=trigger, method_name="execute_complete")
+
+    def execute_complete(self, context: Context, event: tuple[str, dict[str, Any]]) -> str:
         from campaigns import recording, rounds, upload
 
-        item = rounds.item_of(self.folder, self.item)
-        context["item"] = item.name  # type: ignore[typeddict-unknown-key]  # the grid shows this
-        if not rounds.outstanding(self.folder, [item], places(context)):
-            self.log.info("%s has its run", item.name)
-            return None
-        self.log.info("recording %s: %s on Kafka %s", item.name, item.scenario, item.kafka)
-        with stage_events(self.folder.stages, rounds.RECORD, item.name):
-            run = recording.record_item(self.folder, item, places(context))
-            upload.upload(self.folder, [run], places(context))
-        self.log.info("run: %s", run)
-        return str(run)
+        folder, item, (dag_id, run_id) = self.folder, self._item(context), (event[1]["dag_id"], event[1]["run_ids"][0])
+        found = context["ti"].xcom_pull(dag_id=dag_id, run_id=run_id, task_ids=RESOLVE.name)
+        self.trigger_dag_id = dag_id  # for the link
+        run = RunFolder(Path(found)) if found else None
+        errors = errors_of(run) if run else []
+        if run and run.is_sealed and not errors:
+            upload.upload(folder, [run.path], places(context))
+            rounds.end_item(folder, item)
+            return str(run.path)
+        why = next(iter(errors), f"DAG run {run_id} of {dag_id} ended before a run was collected; its log shows why.")
+        rounds.end_item(folder, item, why)
+        raise AirflowFailException(why) if run and recording.had_fault(run.path) else HarnessError(why)
+
+    def _item(self, context: Context) -> Item:
+        from campaigns import rounds
+
+        context["item"] = self.item  # type: ignore[typeddict-unknown-key]  # the grid shows this
+        return rounds.item_of(self.folder, self.item)
+
+
+def request(item: Item, campaign: Campaign, found: Places, at_once: int | str) -> tuple[str, dict[str, Any]]:
+    """Return the DAG of an item's run, and its parameters."""
+    from campaigns import recording
+    from clusters.scenario.scenario import file_of, load_scenario
+    from history.yaml_files import read_mapping
+
+    dag_id = dag_of(load_scenario(item.scenario, item.changes))
+    named = {} if dag_id != ANY_SCENARIO else {"scenario": read_mapping(file_of(item.scenario), what="The scenario")}
+    return dag_id, named | {
+        "kafka": item.kafka,
+        "runtime": recording.runtime_of(campaign),
+        "seed": item.seed,
+        "changes": item.changes,
+        "labels": {**item.labels, "campaign": campaign.campaign_id, "item": item.name},
+        "runs": str(found.runs),
+        "at_once": int(at_once) if at_once else None,
+        "judge": False,
+    }
 
 
 class JudgeItems(CampaignStep):
@@ -175,7 +244,8 @@ class NextRound(TriggerDagRunOperator):
         self.trigger_dag_id = context["dag"].dag_id
         first = context["run_id"].removesuffix(rounds.dag_run_id("", number - 1))
         self.trigger_run_id = rounds.dag_run_id(first, number)
-        self.conf = {"campaign": str(folder.path), "round": number, "runs": asked["runs"]}
+        kept = {name: asked[name] for name in ("runs", "at_once") if name in asked}
+        self.conf = {"campaign": str(folder.path), "round": number, **kept}
         super().execute(context)
 
     def on_kill(self) -> None:

@@ -8,11 +8,11 @@ from typing import Any
 
 from airflow.sdk import DAG, Asset, BaseNotifier, Param, TriggerRule, chain
 
-from campaigns.kinds import UPLOAD, Kind, Option
+from campaigns.kinds import Kind, Option
 from history.product import version
 from operators.campaign import NEXT, Conclude, JudgeItems, ListItems, NextRound, PlanCampaign, RecordItem
 from operators.steps import watch
-from service.airflow_home import BENCHMARK_POOL
+from service.pools import pool_of
 
 ARCHIVE = Asset(name="archive", uri="plimsoll://archive")  # triggers the index page
 _RUN_LIMIT = timedelta(hours=6)  # phases have their own limits; a soak may occupy the host for hours before
@@ -40,10 +40,12 @@ def _param(json_type: str, title: str, description: str, **more: Any) -> Param:
 
 def _param_of(option: Option) -> Param:
     default = f" Default: `{option.default}`." if option.default else ""
-    enum = {"enum": [*option.choices, None]} if option.choices else {"examples": [option.example]}
+    more: dict[str, Any] = {"enum": [*option.choices, None]} if option.choices else {"examples": [option.example]}
+    if option.minimum is not None:
+        more["minimum"] = option.minimum
     json_type = "integer" if option.type is int else "string"
     description = f"{option.words}. Example: `{option.example}`.{default}"
-    return _param(json_type, option.name.replace("_", " ").capitalize(), description, **enum)
+    return _param(json_type, option.name.replace("_", " ").capitalize(), description, **more)
 
 
 COMMON = {
@@ -55,19 +57,18 @@ COMMON = {
     "runs": _param("string", "Folder of runs", "Where the runs are; default: where this Airflow's runs are."),
     "campaign": _param("string", "Campaign folder", "The folder of a planned campaign, to resume it."),
     "round": Param(1, type="integer", minimum=1, title="Round", description_md="Set by the round before."),
-    UPLOAD.name: _param_of(UPLOAD),
 }
 
 
 def params_of(kind: Kind) -> dict[str, Param]:
     """Return a kind's form, from its declaration."""
-    return {option.name: _param_of(option) for option in kind.form} | COMMON
+    return {option.name: _param_of(option) for option in (*kind.form, *kind.recording)} | COMMON
 
 
-def campaign_dag(kind: Kind, tell: Sequence[BaseNotifier] = (), schedule: Any = None, **more: Any) -> DAG:
+def campaign_dag(kind: Kind, tell: Sequence[BaseNotifier] = ()) -> DAG:
     """Return a kind's DAG; it notifies ``tell`` of its result, and if planning fails.
 
-    A pool with one slot serialises runs. A broken run fails its task, and the campaign continues.
+    Runs are DAG runs of their scenarios; a pool limits them, and a broken one fails its task alone.
     """
     with DAG(
         kind.name,
@@ -81,25 +82,25 @@ def campaign_dag(kind: Kind, tell: Sequence[BaseNotifier] = (), schedule: Any = 
             "retries": 0,  # resuming the campaign records missing items
         },
         tags=["campaign", "benchmark" if kind.benchmark else "correctness", version()],
-        schedule=schedule,
-        **more,
+        schedule=None,
     ) as dag:
-        _tasks(kind.name, tell)
+        _tasks(kind, tell)
     return dag
 
 
-def _tasks(kind: str, tell: Sequence[BaseNotifier]) -> None:
+def _tasks(kind: Kind, tell: Sequence[BaseNotifier]) -> None:
     always = TriggerRule.ALL_DONE
-    plan = PlanCampaign(task_id="plan", kind=kind, execution_timeout=_SHORT, on_failure_callback=list(tell))
+    plan = PlanCampaign(task_id="plan", kind=kind.name, execution_timeout=_SHORT, on_failure_callback=list(tell))
     campaign: Any = plan.output  # Airflow replaces it by the path
     items = ListItems(task_id="items", campaign=campaign, execution_timeout=_SHORT)
     record = RecordItem.partial(
         task_id="record",
         campaign=campaign,
         map_index_template="{{ item }}",
-        pool=BENCHMARK_POOL,
-        max_active_tis_per_dagrun=1,
-        execution_timeout=_RUN_LIMIT,
+        pool=pool_of(kind).name,
+        at_once=1 if kind.benchmark else "{{ params.at_once or '' }}",
+        retries=1,  # only before the first fault
+        retry_delay=timedelta(seconds=5),
     ).expand(item=items.output)
     judge = JudgeItems(
         task_id="judge", campaign=campaign, trigger_rule=always, execution_timeout=_JUDGE_LIMIT, outlets=[ARCHIVE]

@@ -41,11 +41,16 @@ class Judge(ConnectedOperator):
         super().__init__(**kwargs)
         self.run = run
 
-    def execute(self, context: Context) -> None:  # noqa: ARG002  # Airflow's signature
-        from spark.submit import judge  # heavy for DAG parsing
+    def execute(self, context: Context) -> None:
+        from clusters.run.host import sharing_host  # heavy for DAG parsing
+        from spark.submit import judge
 
         run = RunFolder(Path(self.run))
-        with logged(JUDGE, run, self.log.info), stage_events(run.stages, JUDGE.name):
+        if not context["params"]["judge"]:
+            self.log.info("not judged, as asked: %s", run.path)
+            return
+        host = sharing_host(f"judging {run.run_id}", self.log.info)
+        with host, logged(JUDGE, run, self.log.info), stage_events(run.stages, JUDGE.name):
             code = judge([run.path])
         if run.verdict_file.is_file():
             told = json.loads(run.verdict_file.read_text())

@@ -30,10 +30,12 @@ class Publish(BaseOperator):
         super().__init__(**kwargs)
         self.run = run
 
-    def execute(self, context: Context) -> str:  # noqa: ARG002  # Airflow's signature
+    def execute(self, context: Context) -> str | None:
         from campaigns.site import publish  # heavy for DAG parsing
 
         run = RunFolder(Path(self.run))
+        if not context["params"]["judge"]:
+            return None
         with logged(PUBLISH, run, self.log.info), stage_events(run.stages, PUBLISH.name):
             page = publish(run.path)
         self.log.info("page: %s", page_of(run.path, "report", "index.html") or page)

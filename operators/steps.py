@@ -18,7 +18,9 @@ from history.errors import BadInput, EvidenceError, HarnessError, PlimsollError
 from history.events import read_events
 from history.folder import RunFolder
 from operators.hooks import ConnectedOperator, DockerHook, SparkHook
+from operators.host import HostTrigger
 from service.progress import logged
+from service.stages import RESOLVE
 from spark.connection import spark_connection
 
 if TYPE_CHECKING:
@@ -41,7 +43,7 @@ def asked_params(context: Context) -> dict[str, Any]:
 
 
 class PrepareRun(ConnectedOperator):
-    """Check all input and make the run folder; return its path.
+    """Check all input, make the run folder, and wait for the host without a worker; return the folder's path.
 
     :param scenario: a scenario's name, or the path of its file; None: the parameter ``scenario``
     """
@@ -54,18 +56,28 @@ class PrepareRun(ConnectedOperator):
         self.scenario = scenario
 
     def execute(self, context: Context) -> str:
+        from clusters.run.host import AT_ONCE, admit  # heavy for DAG parsing
+
         try:
-            run = self._prepared(asked_params(context))
+            params = asked_params(context)
+            at_once = params.pop("at_once") or AT_ONCE
+            run = self._prepared(params)
         except BadInput as error:
             raise AirflowFailException(str(error)) from error  # a retry would not help
         self.log.info("run: %s", run)
+        if why := admit(run, at_once):
+            self.log.info("%s", why)
+            self.defer(trigger=HostTrigger(run=str(run), at_once=at_once), method_name="admitted")
         return str(run)
+
+    def admitted(self, context: Context, event: str) -> str:  # noqa: ARG002  # Airflow's signature
+        return event
 
     def _prepared(self, params: dict[str, Any]) -> Path:
         from clusters.run import experiment  # heavy for DAG parsing
 
         spark_connection(variables())  # reject a wrong one before recording
-        prepared, runs, content = (params.pop(name, None) for name in ("run_dir", "runs", "scenario"))
+        prepared, runs, content, _ = (params.pop(name, None) for name in ("run_dir", "runs", "scenario", "judge"))
         if prepared is not None:
             folder = RunFolder(Path(prepared))
             if folder.is_sealed or not folder.work.is_dir():
@@ -239,7 +251,11 @@ class Watcher(BaseOperator):
         self.last = last
 
     def execute(self, context: Context) -> None:
+        from clusters.run.host import leave  # heavy for DAG parsing
+
         run_id = context["run_id"]
+        if run := context["ti"].xcom_pull(task_ids=RESOLVE.name):
+            leave(Path(run))
         states = context["ti"].get_task_states(dag_id=context["dag"].dag_id, run_ids=[run_id])[run_id]
         if failed := sorted(name for name, state in states.items() if state == "failed"):
             raise PlimsollError(f"Failed tasks: {', '.join(failed)}; the log of the first shows the reason.")

@@ -33,14 +33,18 @@ from history.errors import BadInput, HarnessError, WaitTimeout
 from history.folder import write_atomically
 from service.airflow_home import PAGES, airflow, environment, make_home, migrate
 from service.api import Address
-from service.follow import end_all
+from service.follow import end_left
 from service.processes import lives, with_variable
 
 ADDRESS = "127.0.0.1"
 # Scheduler and triggerer would serve logs on all addresses; the api-server reads the files.
-_COMPONENTS = (airflow("api-server"), airflow("scheduler", "--skip-serve-logs"))
-# A command does without these: its DAGs are serialized already, and each took 5 to 10 s of CPU from the run.
-_OF_UP = (airflow("triggerer", "--skip-serve-logs"), ["nice", "-n", "10", *airflow("dag-processor")])
+_COMPONENTS = (
+    airflow("api-server"),
+    airflow("scheduler", "--skip-serve-logs"),
+    ["nice", "-n", "19", *airflow("triggerer", "--skip-serve-logs")],  # not needed at the start
+)
+# A command does without it: its DAGs are serialized already, and it took 5 to 10 s of CPU from the run.
+_OF_UP = (["nice", "-n", "10", *airflow("dag-processor")],)
 # Airflow leaves the CPUs to benchmarks.
 _CALM = {
     "AIRFLOW__DAG_PROCESSOR__MIN_FILE_PROCESS_INTERVAL": "1800",
@@ -102,7 +106,7 @@ def used(say: Callable[[str], object], reads: Iterable[str] = ()) -> Iterator[Ad
                 say("starting Airflow … (about 15 s)")
                 ports = Ports(free_port(), None)
                 _start(home, ports, {}, stays=False)
-                end_all(Address(url_of(ports.airflow), home=home), say)  # else they would go on
+                end_left(Address(url_of(ports.airflow), home=home), say)  # else they would go on
             fcntl.flock(held.enter_context(_users(home)), fcntl.LOCK_SH)
         yield Address(url_of(ports.airflow), home=home)
 
@@ -124,7 +128,7 @@ def end_unused(home: Path | None = None, say: Callable[[str], object] | None = N
             return []
         with suppress(HarnessError):  # it does not respond
             if say and (ports := _running(home)):
-                end_all(Address(url_of(ports.airflow), home=home), say)
+                end_left(Address(url_of(ports.airflow), home=home), say)
         return ["airflow"] if down(home) else []
 
 

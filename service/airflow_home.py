@@ -17,12 +17,13 @@ from pathlib import Path
 from clusters.paths import CACHE, ROOT, locked
 from history.commands import run_command
 from history.errors import HarnessError
+from service.pools import BENCHMARKS, RUNS
 
 log = logging.getLogger("plimsoll.airflow_home")
 
 HOMES = CACHE / "airflow"
-BENCHMARK_POOL = "benchmark"
 PAGES = "PLIMSOLL_PAGES"  # the variable with the address of the pages server
+_POOLS = (BENCHMARKS, RUNS)
 _LOCK = "lock"
 _PREPARED = "prepared"  # Airflow's release and the DAGs' digest
 _SOURCES = ("dags", "operators", "service", "scenarios", "campaigns", "clusters", "history")
@@ -34,7 +35,7 @@ _SETTINGS = {
     "AIRFLOW__CORE__DAGS_FOLDER": str(ROOT / "dags"),
     "AIRFLOW__CORE__EXECUTOR": "LocalExecutor",
     "AIRFLOW__CORE__LOAD_EXAMPLES": "False",
-    "AIRFLOW__CORE__PARALLELISM": "4",
+    "AIRFLOW__CORE__PARALLELISM": "16",
     "AIRFLOW__CORE__SIMPLE_AUTH_MANAGER_ALL_ADMINS": "True",
     "AIRFLOW__DAG_PROCESSOR__DAG_FILE_PROCESSOR_TIMEOUT": "600",
     "AIRFLOW__LOGGING__COLORED_CONSOLE_LOG": "False",
@@ -88,7 +89,7 @@ def make_home(home: Path) -> Path:
 
 @contextmanager
 def _template() -> Iterator[Path]:
-    settings = json.dumps([_SETTINGS, BENCHMARK_POOL], sort_keys=True)
+    settings = json.dumps([_SETTINGS, _POOLS], sort_keys=True)
     digest = hashlib.sha256(settings.encode()).hexdigest()[:8]
     template = HOMES / f"{version('apache-airflow')}-{digest}"
     with locked(HOMES / _LOCK):
@@ -135,9 +136,10 @@ def _digest_of_sources() -> str:
 
 
 def migrate(home: Path, **variables: str) -> None:
-    """Migrate the database to this Airflow's version and add the benchmarks' pool; repeatable."""
+    """Migrate the database to this Airflow's version and add the pools; repeatable."""
     _run(home, variables, "db", "migrate")
-    _run(home, variables, "pools", "set", BENCHMARK_POOL, "1", "benchmark runs, one after the other")
+    for pool in _POOLS:
+        _run(home, variables, "pools", "set", pool.name, str(pool.slots), pool.description, "--include-deferred")
 
 
 def _run(home: Path, variables: Mapping[str, str], *words: str) -> None:

@@ -18,10 +18,12 @@ from history.product import version
 if TYPE_CHECKING:
     import httpx
 
+    from service.pools import Pool
+
 NAMED = "PLIMSOLL_AIRFLOW"  # the variable with its URL, and with a suffix the token, user and password
 ACTIVE = ("queued", "running")
 ACTIVE_TASK = (*ACTIVE, "scheduled", "deferred", "restarting")
-_OLDEST = (3, 1)
+_OLDEST = (3, 2)  # the first whose TriggerDagRunOperator knows paused DAGs
 _REFUSED = (HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN)
 _LOOPBACK = ("127.0.0.1", "::1", "localhost")
 _ANSWER_LIMIT_S = 90.0  # for one request: a wait for SQLite's lock takes 60 s
@@ -69,12 +71,12 @@ class Airflow:
             trust_env=urlsplit(address.url).hostname not in _LOOPBACK,  # a proxy does not reach this host
         )
 
-    def check(self, dag_id: str, pool: str = "") -> None:
+    def check(self, dag_id: str, pool: Pool | None = None) -> None:
         """Raise BadInput unless it can run a DAG of this Plimsoll, with this pool."""
         url = self.address.url
         its = str(self._ask("GET", "version").get("version", ""))
         if _numbers(its) < _OLDEST:
-            raise BadInput(f"At {url} answers no Airflow from 3.1 on (its version: {its or 'none'}); check --airflow.")
+            raise BadInput(f"At {url} answers no Airflow from 3.2 on (its version: {its or 'none'}); check --airflow.")
         dag = self._known_dag(dag_id)
         if dag["has_import_errors"]:
             raise BadInput(f"The Airflow at {url} cannot import DAG {dag_id}; its page shows the reason.")
@@ -82,8 +84,11 @@ class Airflow:
         if version() not in versions:
             its = versions[0] if versions else "another version"
             raise BadInput(f"DAG {dag_id} at {url} is of Plimsoll {its}, this is {version()}; update one of them.")
-        if pool and not self._ask("GET", f"pools/{pool}"):
-            raise BadInput(f"The Airflow at {url} has no pool {pool}; make it: airflow pools set {pool} 1 benchmarks")
+        if pool:
+            found = self._ask("GET", f"pools/{pool.name}")
+            if not (found.get("slots") and found["include_deferred"]):
+                make = f"airflow pools set {pool.name} {pool.slots} '{pool.description}' --include-deferred"
+                raise BadInput(f"The Airflow at {url} has no pool {pool.name} with slots for deferred tasks: {make}")
         if not self.address.home:
             if dag["is_paused"]:
                 raise BadInput(f"DAG {dag_id} is paused at {url}, so no run would start; unpause it there.")

@@ -43,7 +43,9 @@ class CampaignProgress:
         self._began_s = time.monotonic()
         self._round: dict[str, Item] = {}
         self._round_began_s = 0.0
-        self._begun: list[str] = []
+        self._begun: set[str] = set()
+        self._at_work: list[str] = []
+        self._ended: list[str] = []
         self._judging: list[str] = []
         self._judged = 0
 
@@ -55,7 +57,8 @@ class CampaignProgress:
                 self._begin_stage(stage, item)
             elif kind == "stage_ended":
                 self._look_at_verdicts()
-                self.running, self._judging = "", []
+                self._judging = []
+                self._end(item)
                 if "why" in detail:
                     self.say(f"  ERROR: {item or stage}, {detail['why']}")
             elif kind == "round":
@@ -72,11 +75,17 @@ class CampaignProgress:
         self._write(f"[{minutes:02}:{seconds:02}] {text}\n")
 
     def _begin_stage(self, stage: str, item: str) -> None:
-        self.running = f"{stage} {item}".strip()
         if item:
             self._run(item)
         elif stage in _WORDS:
             self.say(f"{_WORDS[stage]} …")
+        self.running = ", ".join(self._at_work) or stage
+
+    def _end(self, item: str) -> None:
+        if item in self._at_work:
+            self._at_work.remove(item)
+            self._ended.append(item)
+        self.running = ", ".join(self._at_work)
 
     def _look_at_verdicts(self) -> None:
         judged = sum(RunFolder(self._runs / run).verdict_file.is_file() for run in self._judging)
@@ -86,23 +95,25 @@ class CampaignProgress:
 
     def _begin_round(self, names: Sequence[str]) -> None:
         self._round = {name: self._item_of(name) for name in names}
-        self._begun, self._round_began_s = [], time.monotonic()
+        self._begun, self._at_work, self._ended, self._round_began_s = set(), [], [], time.monotonic()
 
     def _run(self, name: str) -> None:
         self._round.setdefault(name, self._item_of(name))  # of a task that was cleared
-        left = [item for item in self._round.values() if item.name not in self._begun]
+        left = [item for item in self._round.values() if item.name not in self._ended]
         how_long = rounded(self._pace() * sum(map(self._seconds, left)))
-        self._begun.append(name)
-        item = self._round[name]
+        again = "once more, " if name in self._begun else ""
+        self._at_work.append(name)
+        self._begun.add(name)
+        item, number = self._round[name], len(self._begun)
         scenario, kafka = item.changes.get("name", item.scenario), _kafka_of(item)
         self.say(
-            f"run {len(self._begun)} of {len(self._round)}: {name}, {scenario} on Kafka {kafka} … "
+            f"run {number} of {len(self._round)}: {again}{name}, {scenario} on Kafka {kafka} … "
             f"(all recorded in about {how_long})"
         )
 
     def _pace(self) -> float:
-        """Return the ratio of actual to expected recording time."""
-        expected_s = sum(self._seconds(self._round[name]) for name in self._begun)
+        """Return the ratio of the time so far to what the ended runs would have taken in turn."""
+        expected_s = sum(self._seconds(self._round[name]) for name in self._ended)
         return (time.monotonic() - self._round_began_s) / expected_s if expected_s else 1.0
 
 

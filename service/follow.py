@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple, Protocol, TypeVar
 
+from campaigns import kinds
 from clusters.waiting import wait_until
 from history.errors import HarnessError
 from service.api import ACTIVE, ACTIVE_TASK, Address, Airflow
@@ -18,6 +19,7 @@ _LOOK_S = 0.2
 _ASK_S = 1.0  # between two requests to Airflow
 _ASK_BUSY_S = 5.0  # while a task works
 _QUEUED_S = 15.0
+_ITS_END_S = 300.0  # a run of unknown stages
 
 
 class Follower(Protocol):
@@ -108,14 +110,20 @@ class _Lines(NamedTuple):
         pass
 
 
-def end_all(address: Address, say: Callable[[str], object]) -> None:
+def end_left(address: Address, say: Callable[[str], object]) -> None:
     """End all DAG runs of an Airflow whose command was killed."""
-    airflow = Airflow(address, error=HarnessError)
-    for dag_id, run_id in airflow.active_runs():
-        if dag_id in UPKEEP:
-            continue
-        say(f"ending {dag_id} {run_id} of a killed command")
-        end_run(airflow, dag_id, run_id, _Lines(say))
+    end_all(Airflow(address, error=HarnessError), _Lines(say))
+
+
+def end_all(airflow: Airflow, progress: Follower, prefix: str = "") -> None:
+    """End the DAG runs whose ids begin so: campaigns before their runs, which they would record again."""
+    active = [run for run in airflow.active_runs() if run[0] not in UPKEEP and run[1].startswith(prefix)]
+    active.sort(key=lambda run: run[0] not in kinds.names())
+    for dag_id, run_id in active:  # at once, else a waiting run would begin
+        progress.say(f"ending {dag_id} {run_id}")
+        airflow.fail(dag_id, run_id)
+    for dag_id, run_id in active:
+        end_run(airflow, dag_id, run_id, progress, limit_s=_ITS_END_S)
 
 
 def _shown(

@@ -96,9 +96,9 @@ def _renewing_lease(run: Path) -> Iterator[None]:
 
     def renew_until_ended() -> None:
         while not ended.wait(_RENEWED_EVERY_S):
-            _renew_lease(run)
+            renew_lease(run)
 
-    _renew_lease(run)
+    renew_lease(run)
     renewing = Thread(target=renew_until_ended, daemon=True)
     renewing.start()
     try:
@@ -106,10 +106,11 @@ def _renewing_lease(run: Path) -> Iterator[None]:
     finally:
         ended.set()
         renewing.join()
-        _renew_lease(run)
+        renew_lease(run)
 
 
-def _renew_lease(run: Path) -> None:
+def renew_lease(run: Path) -> None:
+    """Renew a lease by time."""
     with suppress(*_NO_LEASE):
         with (RunFolder(run).work / "lease").open() as file:
             is_by_time = json.load(file)["expires_s"] > 0

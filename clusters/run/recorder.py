@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 
-from clusters.live.world import World
+from clusters.live.plan import read_plan
 from clusters.run import experiment
 from clusters.run.leftovers import hold_lease, hold_step
 from clusters.run.stages import COLLECT, STOP_CLIENTS, TEAR_DOWN, Stage, stages
-from history.errors import HarnessError
-from history.events import recorded, stage_events
+from history.errors import EvidenceError, HarnessError
+from history.events import EventLog, errors_of, read_events, recorded, stage_events
 from history.folder import RunFolder
 
 
@@ -45,20 +46,35 @@ def record(run: Path) -> None:
     Raises:
         PlimsollError: the harness failed; evidence was collected, and everything removed.
     """
-    with World.open(run) as world:
-        to_the_end = [stage for stage in stages(world.scenario) if stage.role in ("start", "setup", "work")]
     with hold_lease(run):
         try:
-            for stage in to_the_end:
+            for stage in _to_the_end(run):
                 perform(run, stage)
         finally:
             salvage(run)
 
 
+def _to_the_end(run: Path) -> list[Stage]:
+    return [stage for stage in stages(read_plan(RunFolder(run)).scenario) if stage.role in ("start", "setup", "work")]
+
+
 def salvage(run: Path) -> None:
     """End a run in any state: collect, then remove everything started, then raise the collection's error."""
     try:
+        with suppress(EvidenceError, OSError):  # a full disk, or a plan that collecting reports
+            _record_early_end(run)
         perform(run, STOP_CLIENTS)
         perform(run, COLLECT)
     finally:
         perform(run, TEAR_DOWN)
+
+
+def _record_early_end(run: Path) -> None:
+    """Record that a run ended early: a DAG run that is ended between two tasks has no error."""
+    folder = RunFolder(run)
+    if folder.is_sealed or errors_of(folder):
+        return
+    events = read_events(folder.stages) if folder.stages.exists() else ()
+    done = {event.step for event in events if event.kind == "stage_ended" and event.detail["state"] == "success"}
+    if missing := [stage.name for stage in _to_the_end(run) if stage.name not in done]:
+        EventLog(folder.events).add("error", step="salvage", why=f"The run was ended before {missing[0]}.")

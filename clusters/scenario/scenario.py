@@ -469,9 +469,14 @@ def scenario_names() -> list[str]:
 
 def load_scenario(name_or_path: str, changes: Mapping[str, Any] | None = None) -> Scenario:
     """Load ``scenarios/<name>.yaml`` or a path; see ``parse_scenario``."""
+    return parse_scenario(read_text(file_of(name_or_path), "The scenario"), str(name_or_path), changes)
+
+
+def file_of(name_or_path: str) -> Path:
+    """Return a scenario's file; raise BadInput if there is none."""
     path = Path(name_or_path) if name_or_path.endswith((".yaml", ".yml")) else SCENARIOS / f"{name_or_path}.yaml"
     escapes = not name_or_path.endswith((".yaml", ".yml")) and "/" in name_or_path  # a name is not a path
     if escapes or not is_file(path):
         known = ", ".join(scenario_names())
         raise BadInput(f"There is no scenario {name_or_path!r}; known: {known}, or give a path to a .yaml file.")
-    return parse_scenario(read_text(path, "The scenario"), str(name_or_path), changes)
+    return path

@@ -11,13 +11,13 @@ from pathlib import Path
 
 import psutil
 
-from clusters.run.host_lock import LOCK
+from clusters.run.host import HOST
 from clusters.waiting import wait_until
 from history.errors import WaitTimeout
 from tests.rows import ROOT
 
 GONE_LIMIT_S = 15.0
-STAYS = {"hsperfdata_root", LOCK.name}  # of all JVMs; of a host's users
+STAYS = {"hsperfdata_root", HOST.name}  # of all JVMs; of a host's users
 OURS = (str(ROOT), "/kafka/", "kafka.", "clusters.clients")  # in the command line of a run's processes
 
 

@@ -95,8 +95,8 @@ def test_what_goes_by_itself_is_not_left(monkeypatch: pytest.MonkeyPatch, looks:
 
 
 def test_what_is_meant_to_stay_is_not_left() -> None:
-    """The lock file by which runs take turns is meant to stay in /tmp; a run's lock is left."""
-    after = {"temporary": {"plimsoll-host.lock", "hsperfdata_root", "run.lock"}}
+    """The list of a host's runs is meant to stay in /tmp; a run's lock is left."""
+    after = {"temporary": {"plimsoll.host", "hsperfdata_root", "run.lock"}}
 
     assert left({"temporary": set()}, after) == ["temporary: run.lock"]
 

@@ -84,7 +84,8 @@ def test_what_a_run_names_it_may_keep() -> None:
 
     assert row(START, 2, "[00:01] x\nrun: /mnt/world/runs/20261125-a\n", "", [folder, other])["left"] == [other]
     assert row(START, 2, "", "", [folder, other])["left"] == [folder, other]
-    assert row(START, 2, "", "", ["files: /srv/.cache/kafka/.4.3.1.lock"])["left"] == []
+    shared = ["files: /srv/.cache/kafka/.4.3.1.lock", "files: /tmp/plimsoll.host"]
+    assert row(START, 2, "", "", [*shared, "files: /tmp/plimsoll.host2"])["left"] == ["files: /tmp/plimsoll.host2"]
 
 
 @pytest.mark.parametrize(("runtime", "processes"), [("docker", {"a run's"}), ("process", {"a run's", "any other"})])

@@ -1,10 +1,9 @@
-"""Items of a campaign are recorded in order and once, with the calls on a run patched."""
+"""Which items of a campaign have a run that counts."""
 
 from __future__ import annotations
 
 import json
 import shutil
-from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -14,8 +13,8 @@ import pytest
 from campaigns import recording, rounds
 from campaigns.campaign import Campaign, CampaignFolder, Item
 from campaigns.places import Places
-from clusters.run import experiment, host_lock, recorder
 from history import archive
+from history.events import EventLog
 from history.folder import RunFolder
 from history.tables import METRICS
 from tests.campaigns.sample_runs import sealed_run
@@ -135,26 +134,15 @@ def test_of_several_runs_of_an_item_the_first_that_counts_is_its_own() -> None:
     assert recording.counted([own, {**own, "metric": "elect_s"}]) == [own, {**own, "metric": "elect_s"}]
 
 
-# --- recording -------------------------------------------------------------------------------------
+@pytest.mark.parametrize(
+    ("kinds", "is_fault"),
+    [(["inject"], True), (["start", "inject", "error"], True), (["start", "error"], False)],
+)
+def test_a_fault_counts_from_its_request(places: Places, kinds: list[str], is_fault: bool) -> None:
+    """A run had a fault once it was to be injected, whether or not it took effect; other events are none."""
+    run = RunFolder(places.runs / "r")
+    run.path.mkdir(parents=True)
+    for kind in kinds:
+        EventLog(run.events).add(kind, step="kill", target="broker-1")
 
-
-def test_an_item_carries_its_labels_into_the_run(
-    folder: CampaignFolder, places: Places, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A run's labels have the campaign and the item in addition to the item's labels."""
-    asked: dict[str, Any] = {}
-    recorded: list[Path] = []
-
-    def prepare(scenario: str, **settings: Any) -> Path:
-        asked.update(settings, scenario=scenario)
-        return places.runs / "prepared"
-
-    monkeypatch.setattr(host_lock, "LOCK", tmp_path / "lock")
-    monkeypatch.setattr(experiment, "prepare", prepare)
-    monkeypatch.setattr(recorder, "record", recorded.append)
-
-    made = recording.record_item(folder, folder.read_plan().items[0], places)
-
-    assert recorded == [made] == [places.runs / "prepared"]
-    assert asked["labels"] == {"role": "base", "campaign": "c1", "item": "run-1"}
-    assert asked["runs"] == places.runs
+    assert recording.had_fault(run.path) is is_fault

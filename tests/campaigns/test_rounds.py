@@ -1,5 +1,6 @@
 """The rounds of a campaign: what is recorded next, and when it ends."""
 
+import functools
 from pathlib import Path
 from typing import Any
 
@@ -8,7 +9,8 @@ import pytest
 from campaigns import rounds
 from campaigns.campaign import CampaignFolder, Item
 from campaigns.places import Places
-from history.events import stage_events
+from history.errors import HarnessError
+from history.events import read_events, stage_events
 from tests.campaigns.sample_runs import sealed_run
 
 AGAIN = Item(name="again-1", scenario="steady", kafka="3.9.1")
@@ -21,9 +23,9 @@ def names(items: list[Item]) -> list[str]:
 
 def tries(folder: CampaignFolder, *items: str) -> None:
     """Note a try of each item."""
-    for item in items:
-        with stage_events(folder.stages, rounds.RECORD, item):
-            pass
+    for item in map(functools.partial(rounds.item_of, folder), items):
+        rounds.begin_item(folder, item)
+        rounds.end_item(folder, item)
 
 
 def test_an_item_that_broke_is_tried_again_by_the_next_command(folder: CampaignFolder, places: Places) -> None:
@@ -120,3 +122,35 @@ def test_a_round_that_was_not_recorded_decides_nothing(
 
     tries(folder, "run-3")
     assert rounds.decide(folder, places) == [AGAIN]
+
+
+# --- an item's DAG run -----------------------------------------------------------------------------
+
+
+def test_a_try_has_the_events_of_a_stage(folder: CampaignFolder, tmp_path: Path) -> None:
+    """A try has the events of a stage around the item's recording, with the reason if it failed; it ends later."""
+    first, second, _ = folder.read_plan().items
+    with stage_events(tmp_path / "stages.jsonl", rounds.RECORD, "run-1"):
+        pass
+    with pytest.raises(HarnessError), stage_events(tmp_path / "stages.jsonl", rounds.RECORD, "run-2"):
+        raise HarnessError("no broker starts")
+
+    rounds.begin_item(folder, first)
+    rounds.end_item(folder, first)
+    rounds.begin_item(folder, second)
+    assert rounds.tried_names(folder) == ["run-1", "run-2"]
+    rounds.end_item(folder, second, "no broker starts")
+
+    def written(file: Path) -> list[tuple[object, ...]]:
+        return [(event.kind, event.step, event.target, event.detail.get("state")) for event in read_events(file)]
+
+    assert written(folder.stages) == written(tmp_path / "stages.jsonl")
+    *_, end = read_events(folder.stages)
+    assert end.detail["why"] == "no broker starts"
+
+
+def test_the_runs_of_a_campaign_have_its_name() -> None:
+    """An item's tries have ids of their own, which begin like those of its campaign, not like those of another."""
+    assert rounds.item_run_id("c1", "run-1", 2) == "c1:run-1:2"
+    assert rounds.item_run_id("c1", "run-1", 2).startswith(rounds.item_run_id("c1"))
+    assert not rounds.item_run_id("c10", "run-1", 1).startswith(rounds.item_run_id("c1"))

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from campaigns.campaign import CampaignFolder
+from campaigns.rounds import item_run_id
 from clusters.run import experiment
 from commands import campaigns
 from commands.main import main
@@ -94,3 +95,31 @@ def test_an_airflow_that_does_not_answer_leaves_no_campaign(
     assert main([*FUZZ, "--runs", str(runs), "--airflow", "http://127.0.0.1:1"]) == 3
     assert capsys.readouterr().err == "No DAG fuzz.\n"
     assert not (runs.parent / "site").exists()
+
+
+def test_how_to_record_is_no_setting(runs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The number of runs at once goes to the DAG; a resumed campaign may have another one, or none."""
+    confs: list[dict[str, Any]] = []
+    monkeypatch.setattr(campaigns, "run_dag", lambda _airflow, _dag_id, conf, **_: confs.append(conf) or True)
+
+    for options in (["--at-once", "2"], []):
+        main([*FUZZ, *options, "--runs", str(runs)])
+    assert [conf["at_once"] for conf in confs] == [2, None]
+    assert {"upload"} & confs[0].keys() == set()
+    assert main(["compare", "--at-once", "2"]) == 3
+
+
+def test_an_interrupt_ends_the_campaign_then_its_runs(runs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An interrupted campaign ends before its own runs, which it would record again; leftovers are removed last."""
+    ended: list[object] = []
+
+    def run_dag(*_: object, **__: object) -> bool:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(campaigns, "run_dag", run_dag)
+    monkeypatch.setattr(campaigns, "end_run", lambda _airflow, dag_id, *_: ended.append(dag_id))
+    monkeypatch.setattr(campaigns, "end_all", lambda _airflow, _progress, prefix: ended.append(prefix))
+    monkeypatch.setattr(experiment, "reap", lambda **_: ended.append("reaped") or [])
+
+    assert main([*FUZZ, "--runs", str(runs)]) == 130
+    assert ended == ["fuzz", item_run_id("f"), "reaped"]

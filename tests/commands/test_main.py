@@ -132,9 +132,10 @@ def test_every_parameter_is_a_variable() -> None:
         *("JSON", "JUNIT", "SUMMARY", "JAVA"),
     ]
     assert list(variables_of("known-bugs")) == [
-        *("BUGS", "KAFKA", "MODE", "TRIES", "SETTINGS", "NAME", "SEED", "UPLOAD", "METRICS_PORT", "RUNS"),
+        *("BUGS", "KAFKA", "MODE", "TRIES", "SETTINGS", "NAME", "SEED", "UPLOAD", "AT_ONCE", "METRICS_PORT", "RUNS"),
         *("JSON", "JUNIT", "SUMMARY", "AIRFLOW", "JAVA"),
     ]
+    assert "AT_ONCE" not in variables_of("compare")  # benchmarks run one after the other
     assert variables_of("walk") == {}
 
 
@@ -177,12 +178,12 @@ def test_a_terminal_that_is_gone_stops_nothing(monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_bad_input_waits_for_nobody(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    """``judge`` rejects a path that is no run folder without waiting for the host's benchmark lock."""
+    """``judge`` rejects a path that is no run folder without waiting for the host's benchmark."""
 
-    def shared_host() -> None:
+    def sharing_host(*_: object) -> None:
         raise AssertionError("it waited")
 
-    monkeypatch.setattr("commands.runs.shared_host", shared_host)
+    monkeypatch.setattr(runs, "sharing_host", sharing_host)
 
     assert main(["judge", "/no/such/run"]) == 3
     assert "/no/such/run is no run folder" in capsys.readouterr().err

@@ -22,7 +22,7 @@ from history.kafka_versions import DEFAULT_RELEASE
 from history.product import product
 from operators.campaign_dag import ARCHIVE
 from operators.steps import RunStep
-from service.airflow_home import BENCHMARK_POOL
+from service.pools import BENCHMARKS, RUNS
 
 DAGS = Path(__file__).resolve().parents[2] / "dags"
 SCENARIO = "follower_lag_then_leader_kill"
@@ -208,11 +208,12 @@ def test_the_tasks_of_a_campaign_stand_in_one_row(bag: DagBag, kind: str) -> Non
 
 @pytest.mark.parametrize("kind", kinds.names())
 def test_benchmark_runs_queue_up(bag: DagBag, kind: str) -> None:
-    """All campaigns' runs share one slot, and a kind has one DAG run at a time; judging needs no slot."""
-    dag = bag.dags[kind]
+    """All benchmarks' runs share one slot, and a kind has one DAG run at a time; judging needs no slot."""
+    dag, pool = bag.dags[kind], BENCHMARKS if kinds.of(kind).benchmark else RUNS
 
     assert dag.max_active_runs == 1
-    assert {task.task_id for task in dag.tasks if task.pool == BENCHMARK_POOL} == {"record"}
+    assert {task.task_id: task.pool for task in dag.tasks if task.pool != "default_pool"} == {"record": pool.name}
+    assert ("at_once" in dag.params) is not kinds.of(kind).benchmark
 
 
 @pytest.mark.parametrize("kind", kinds.names())
@@ -254,10 +255,11 @@ def test_a_campaign_goes_on_without_a_run_that_broke(bag: DagBag) -> None:
 
 
 def test_the_nightly_runs_have_a_schedule_and_the_pages_follow_the_archive(bag: DagBag) -> None:
-    """Only nightly runs have a schedule, paused at first; the pages follow the archive."""
-    assert bag.dags["nightly"].schedule == "0 2 * * *"
-    assert bag.dags["nightly"].is_paused_upon_creation  # it takes the host for an hour each night
+    """Only the DAG that triggers nightly runs has a schedule, paused at first; the pages follow the archive."""
+    assert bag.dags["every_night"].schedule == "0 2 * * *"
+    assert bag.dags["every_night"].is_paused_upon_creation  # it takes the host for an hour each night
+    assert bag.dags["every_night"].task_dict["nightly"].trigger_dag_id == "nightly"
     assert not bag.dags["pages"].is_paused_upon_creation
-    assert bag.dags["nightly"].start_date is None
+    assert bag.dags["nightly"].schedule is None  # a command unpauses it, and shall not get last night's run
     assert bag.dags["compare"].schedule is bag.dags["capacity"].schedule is None
     assert bag.dags["pages"].schedule == [ARCHIVE]

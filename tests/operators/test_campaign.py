@@ -9,15 +9,29 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException, DagRunTriggerException
+import yaml
+from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException, DagRunTriggerException, TaskDeferred
 
-from campaigns import recording, rounds, runner
+from campaigns import rounds, runner
 from campaigns.campaign import Campaign, CampaignFolder, Item
 from campaigns.places import Places
 from clusters.run import experiment
+from clusters.scenario.scenario import file_of
 from history.errors import BadInput, HarnessError
+from history.events import EventLog, read_events
+from history.folder import RunFolder
 from history.results.base import State, Summary
-from operators.campaign import NEXT, Conclude, JudgeItems, ListItems, NextRound, PlanCampaign, RecordItem, places
+from operators.campaign import (
+    NEXT,
+    Conclude,
+    JudgeItems,
+    ListItems,
+    NextRound,
+    PlanCampaign,
+    RecordItem,
+    places,
+    request,
+)
 
 RUN = "manual__2026"
 ITEMS = [Item(name=name, scenario="steady", kafka="3.9.1") for name in ("one", "two")]
@@ -94,21 +108,110 @@ def test_the_items_that_are_left_are_listed(folder: CampaignFolder, monkeypatch:
     assert items.execute(context()) == ["fast"]
 
 
-def test_an_item_is_recorded_unless_it_has_its_run(folder: CampaignFolder, monkeypatch: pytest.MonkeyPatch) -> None:
+def recording_of(item: str, **runs: str) -> tuple[RecordItem, Any]:
+    """Return an item's task, and the context of an Airflow with DAG runs in these states."""
+    task = SimpleNamespace(
+        get_dr_count=lambda _dag_id, run_ids: sum(each.removeprefix("c1:") in runs for each in run_ids),
+        get_dagrun_state=lambda _dag_id, run_id: runs[run_id.removeprefix("c1:")],
+        get_dag=lambda _dag_id: SimpleNamespace(is_paused=False),
+    )
+    return RecordItem(task_id="record", campaign="", item=item, at_once=""), context() | {"ti": task}
+
+
+def test_an_item_is_a_dag_run_of_its_scenario(folder: CampaignFolder) -> None:
+    """The scenario's DAG is triggered and waited for; the campaign judges its runs together."""
+    record, in_airflow = recording_of("two")
+    record.campaign = str(folder.path)
+    with pytest.raises(DagRunTriggerException) as asked:
+        record.execute(in_airflow)
+
+    triggered = asked.value
+    assert (triggered.trigger_dag_id, triggered.dag_run_id) == ("steady", "c1:two:1")
+    assert (triggered.wait_for_completion, triggered.deferrable) == (True, True)
+    assert triggered.conf["labels"] == {"campaign": "c1", "item": "two"}
+    assert (triggered.conf["kafka"], triggered.conf["judge"], triggered.conf["at_once"]) == ("3.9.1", False, None)
+    assert "scenario" not in triggered.conf
+    assert (in_airflow["item"], rounds.tried_names(folder)) == ("two", ["two"])
+
+
+def test_a_scenario_without_a_dag_is_given_whole(folder: CampaignFolder, tmp_path: Path) -> None:
+    """The DAG ``any_scenario`` gets the file's content, and a number of runs at once."""
+    content = yaml.safe_load(file_of("steady").read_text()) | {"name": "mine"}
+    (tmp_path / "mine.yaml").write_text(yaml.safe_dump(content))
+    item = Item(name="own", scenario=str(tmp_path / "mine.yaml"), kafka="3.9.1")
+    dag_id, conf = request(item, folder.read_plan(), Places.beside(tmp_path), "3")
+
+    assert (dag_id, conf["scenario"], conf["at_once"]) == ("any_scenario", content, 3)
+
+
+def test_an_item_with_its_run_is_not_recorded_again(folder: CampaignFolder, monkeypatch: pytest.MonkeyPatch) -> None:
     """A cleared task of a recorded item does nothing; its name is shown all the same."""
-    recorded: list[str] = []
+    monkeypatch.setattr(rounds, "outstanding", lambda *_: [])
+    record, in_airflow = recording_of("two")
+    record.campaign = str(folder.path)
 
-    def record_item(_folder: CampaignFolder, item: Item, _places: object) -> Path:
-        recorded.append(item.name)
-        return Path("/runs") / item.name
+    assert record.execute(in_airflow) is None  # type: ignore[func-returns-value]  # that is tested
+    assert (in_airflow["item"], rounds.tried_names(folder)) == ("two", [])
 
-    monkeypatch.setattr(recording, "record_item", record_item)
-    monkeypatch.setattr(rounds, "outstanding", lambda _folder, items, _places: items if not recorded else [])
-    in_airflow = context()
-    record = RecordItem(task_id="record", campaign=str(folder.path), item="two")
 
-    assert [record.execute(in_airflow), record.execute(in_airflow)] == ["/runs/two", None]
-    assert (recorded, in_airflow["item"], rounds.tried_names(folder)) == (["two"], "two", ["two"])
+@pytest.mark.parametrize("state", ["running", "queued"])
+def test_a_cleared_task_waits_for_its_dag_run(folder: CampaignFolder, state: str) -> None:
+    """The DAG run of a task that was cleared or killed goes on, so no second one begins."""
+    record, in_airflow = recording_of("two", **{"two:1": "failed", "two:2": state})
+    record.campaign = str(folder.path)
+    with pytest.raises(TaskDeferred) as waits:
+        record.execute(in_airflow)
+
+    assert waits.value.trigger.serialize()[1]["run_ids"] == ["c1:two:2"]
+    assert (waits.value.method_name, rounds.tried_names(folder)) == ("execute_complete", [])
+
+
+def test_after_a_dag_run_that_ended_another_is_triggered(folder: CampaignFolder) -> None:
+    """An item without a run is recorded again, under the next number."""
+    record, in_airflow = recording_of("two", **{"two:1": "success", "two:2": "failed"})
+    record.campaign = str(folder.path)
+    with pytest.raises(DagRunTriggerException) as asked:
+        record.execute(in_airflow)
+
+    assert asked.value.dag_run_id == "c1:two:3"
+
+
+@pytest.mark.parametrize(
+    ("events", "is_sealed", "raised", "words"),
+    [
+        (["inject"], True, None, ""),
+        (["inject", "error"], True, AirflowFailException, "no broker"),
+        (["error"], True, HarnessError, "no broker"),  # Airflow tries it again
+        (["inject"], False, AirflowFailException, "ended before a run was collected"),
+        (None, False, HarnessError, "DAG run c1:two:1 of steady ended before a run was collected"),
+    ],
+)
+def test_only_a_run_without_a_fault_is_tried_again(
+    folder: CampaignFolder,
+    events: list[str] | None,
+    is_sealed: bool,
+    raised: type[Exception] | None,
+    words: str,
+) -> None:
+    """A broken run is retried only if it broke before its first fault: a later one is evidence."""
+    run = RunFolder(folder.path / "r1")
+    if events is not None:
+        run.path.mkdir(parents=True)
+        for kind in events:
+            EventLog(run.events).add(kind, why="no broker")
+        if is_sealed:
+            run.seal()
+    pulled = SimpleNamespace(xcom_pull=lambda **_: str(run.path) if events is not None else None)
+    record, event = recording_of("two")[0], ("", {"dag_id": "steady", "run_ids": ["c1:two:1"]})
+    record.campaign = str(folder.path)
+
+    if raised:
+        with pytest.raises(raised, match=words):
+            record.execute_complete(context() | {"ti": pulled}, event)
+    else:
+        assert record.execute_complete(context() | {"ti": pulled}, event) == str(run.path)
+    [ended] = read_events(folder.stages)
+    assert (ended.target, ended.detail["state"]) == ("two", "failed" if raised else "success")
 
 
 def ending(number: int = 1, **states: str) -> Any:

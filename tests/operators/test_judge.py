@@ -6,14 +6,24 @@ import subprocess
 import sys
 import types
 from pathlib import Path
+from typing import Any
 
 import pytest
 from airflow.sdk.exceptions import AirflowFailException
 
+from clusters.run import host
 from history.errors import HarnessError
 from history.events import read_events
 from history.folder import RunFolder
 from operators.judge import Judge
+
+CONTEXT: Any = {"params": {"judge": True}}
+
+
+@pytest.fixture(autouse=True)
+def own_host(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A test does not wait for another one's benchmark."""
+    monkeypatch.setattr(host, "HOST", tmp_path / "host")
 
 
 def judge_ends_with(monkeypatch: pytest.MonkeyPatch, code: int) -> None:
@@ -27,8 +37,16 @@ def test_a_passed_run_is_green(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) 
     """A passed verdict succeeds and records begin and end of the stage."""
     judge_ends_with(monkeypatch, 0)
 
-    assert Judge(task_id="judge", run=str(tmp_path)).execute({}) is None
+    assert Judge(task_id="judge", run=str(tmp_path)).execute(CONTEXT) is None
     assert [event.kind for event in read_events(RunFolder(tmp_path).stages)] == ["stage_started", "stage_ended"]
+
+
+def test_a_campaigns_run_is_not_judged_alone(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Campaigns judge their runs together."""
+    judge_ends_with(monkeypatch, 1)
+    Judge(task_id="judge", run=str(tmp_path)).execute({"params": {"judge": False}})
+
+    assert not RunFolder(tmp_path).stages.exists()
 
 
 @pytest.mark.parametrize(("code", "says"), [(1, "Verdict fail: "), (2, "Verdict unknown: ")])
@@ -37,7 +55,7 @@ def test_everything_else_is_red(monkeypatch: pytest.MonkeyPatch, tmp_path: Path,
     judge_ends_with(monkeypatch, code)
 
     with pytest.raises(AirflowFailException, match=rf"{says}.*verdict\.json"):
-        Judge(task_id="judge", run=str(tmp_path)).execute({})
+        Judge(task_id="judge", run=str(tmp_path)).execute(CONTEXT)
 
 
 def test_a_kill_ends_spark_and_what_it_started() -> None:

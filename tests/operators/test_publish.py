@@ -16,4 +16,5 @@ def test_the_page_is_made_of_the_run(monkeypatch: pytest.MonkeyPatch, tmp_path: 
     step = Publish(task_id="publish", run="{{ params.where }}")
     step.render_template_fields({"params": {"where": str(tmp_path)}})
 
-    assert step.execute({}) == str(tmp_path / "report" / "index.html")
+    assert step.execute({"params": {"judge": True}}) == str(tmp_path / "report" / "index.html")
+    assert step.execute({"params": {"judge": False}}) is None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from contextlib import nullcontext
 from datetime import timedelta
 from pathlib import Path
@@ -9,22 +10,30 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
+from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException, TaskDeferred
 
-from clusters.run import experiment
+from clusters.run import experiment, host
+from clusters.run.leftovers import end_lease, write_lease
 from clusters.run.stages import TEAR_DOWN, Stage
 from clusters.scenario.scenario import load_scenario
 from history.errors import HarnessError, PlimsollError
 from history.events import EventLog, read_events
 from history.folder import RunFolder
 from operators.hooks import DockerHook
+from operators.host import HostTrigger
 from operators.steps import ListPhases, PrepareRun, Reap, RunPhase, RunStep, StartCluster, TearDown, Watcher
 from tests.clusters.fakes import plan_of, write_plan
 from tests.clusters.noted import note_calls
 
 PARAMS = {"kafka": "3.9.1", "runtime": "auto", "rate": None, "seed": 7, "subnet": None}
-PARAMS |= dict.fromkeys(("run_dir", "runs", "scenario"))
+PARAMS |= dict.fromkeys(("run_dir", "runs", "scenario", "changes", "labels", "at_once")) | {"judge": True}
 START = Stage("start_cluster", "starting the cluster", 1.0, role="start")
+
+
+@pytest.fixture(autouse=True)
+def own_host(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A test does not wait for another one's benchmark."""
+    monkeypatch.setattr(host, "HOST", tmp_path / "host")
 
 
 @pytest.fixture
@@ -87,7 +96,31 @@ def test_resolve_prepares_what_was_asked_for(monkeypatch: pytest.MonkeyPatch, tm
 
     assert made == str(tmp_path / "new-run")
     wanted = {"kafka": "3.9.1", "runtime": "auto", "rate": None, "seed": 7, "subnet": None}
+    wanted |= {"changes": None, "labels": None}
     assert asked == {"scenario": "steady", "runs": tmp_path, **wanted}
+
+
+def test_a_run_that_the_host_does_not_admit_waits_without_a_worker(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """``resolve`` defers while a benchmark is on the host, and returns the run's folder after it."""
+    benchmark, other = tmp_path / "benchmark", tmp_path / "other"
+    for folder in (benchmark, other):
+        (folder / "work").mkdir(parents=True)
+        write_lease(folder, "time")
+    resolve = PrepareRun(task_id="resolve", scenario="steady")
+    prepares(monkeypatch, benchmark)
+    assert resolve.execute(context(at_once=1)) == str(benchmark)
+
+    prepares(monkeypatch, other)
+    with pytest.raises(TaskDeferred) as waits:
+        resolve.execute(context())
+    assert isinstance(waits.value.trigger, HostTrigger)
+    end_lease(benchmark)
+    event = asyncio.run(anext(waits.value.trigger.run()))
+
+    assert waits.value.method_name == "admitted"
+    assert resolve.admitted({}, event.payload) == str(other)
 
 
 def test_resolve_prepares_a_scenario_that_is_given_whole(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -300,11 +333,27 @@ def test_the_reaper_spares_live_runs(monkeypatch: pytest.MonkeyPatch) -> None:
 )
 def test_the_watcher_is_red_when_a_task_is(states: dict[str, str], said: str) -> None:
     """The watcher fails and names the failed tasks if any task failed, or if the last task was skipped."""
-    watched = SimpleNamespace(get_task_states=lambda *, dag_id, run_ids: {run_ids[0]: states} if dag_id == "x" else {})
+    watched = SimpleNamespace(
+        get_task_states=lambda *, dag_id, run_ids: {run_ids[0]: states} if dag_id == "x" else {},
+        xcom_pull=lambda **_: None,
+    )
     told: Any = {"run_id": "a", "ti": watched, "dag": SimpleNamespace(dag_id="x")}
 
     with pytest.raises(PlimsollError, match=said) if said else nullcontext():
         Watcher(task_id="watcher", last=["publish", "next_round"]).execute(told)
+
+
+def test_the_watcher_lets_the_next_run_in(run: Path) -> None:
+    """A run that ended before its start makes room on the host."""
+    write_lease(run, "time")
+    assert host.admit(run, host.ALONE) == ""
+    states = {"publish": "success"}
+    task = SimpleNamespace(get_task_states=lambda **_: {"a": states}, xcom_pull=lambda **_: str(run))
+    Watcher(task_id="watcher", last=["publish"]).execute(
+        {"run_id": "a", "ti": task, "dag": SimpleNamespace(dag_id="x")}  # type: ignore[arg-type]  # a context's part
+    )
+
+    assert list(host.HOST.iterdir()) == []
 
 
 def test_the_run_is_a_template_field() -> None:

@@ -46,7 +46,7 @@ def test_a_home_is_a_copy_whose_paths_are_its_own(calls: list[str], tmp_path: Pa
     (first / "mine").touch()
     airflow_home.make_home(first)
 
-    assert [call.partition(" ")[2] for call in calls] == ["db migrate", "pools set", "dags reserialize"]
+    assert [call.partition(" ")[2] for call in calls] == ["db migrate", "pools set", "pools set", "dags reserialize"]
     assert (second / "airflow.cfg").read_text() == f"sql_alchemy_conn = sqlite:///{second}/airflow.db\n"
     assert (first / "mine").exists()
     assert (second / "airflow.cfg").stat().st_mode & 0o077 == 0
@@ -64,7 +64,7 @@ def test_a_home_follows_the_sources_and_the_release(
 
     monkeypatch.setattr(airflow_home, "version", lambda _: "99")
     airflow_home.make_home(home)
-    assert calls[1:] == ["home db migrate", "home pools set", "home dags reserialize"]
+    assert calls[1:] == ["home db migrate", "home pools set", "home pools set", "home dags reserialize"]
 
 
 def test_a_home_whose_making_broke_off_is_made_again(

@@ -40,8 +40,8 @@ def test_a_dag_run_is_triggered_once(fake: FakeAirflow) -> None:
 @pytest.mark.parametrize(
     ("request_", "answer", "sentence"),
     [
-        ("GET /api/v2/version", (404, {}), r"answers no Airflow from 3.1 on \(its version: none\); check --airflow"),
-        ("GET /api/v2/version", (200, {"version": "3.0.6"}), r"its version: 3.0.6"),
+        ("GET /api/v2/version", (404, {}), r"answers no Airflow from 3.2 on \(its version: none\); check --airflow"),
+        ("GET /api/v2/version", (200, {"version": "3.1.8"}), r"its version: 3.1.8"),
         ("GET /api/v2/version", (500, {}), r"No Airflow answers at http://.*500.*; check --airflow, or start it"),
         ("GET /api/v2/monitor/health", (200, {"scheduler": {"status": "unhealthy"}}), "no healthy scheduler"),
         ("GET /api/v2/dags/steady", (404, {}), "has no DAG steady; let it read Plimsoll's folder dags"),

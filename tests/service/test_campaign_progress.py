@@ -91,7 +91,27 @@ def test_a_run_at_hand_is_known(tmp_path: Path) -> None:
     with stage_events(folder.stages, "record", "pair-1-a"):
         progress.look()
 
-    assert progress.running == "record pair-1-a"
+    assert progress.running == "pair-1-a"
+
+
+def test_runs_at_once_are_shown_together(tmp_path: Path) -> None:
+    """Each run has its line at once; the remaining time follows from those that ended; another try is said."""
+    folder, said = CampaignFolder(tmp_path), []
+    progress = following(folder, said)
+    rounds.begin_round(folder, ITEMS)
+    for item in ITEMS:
+        rounds.begin_item(folder, item)
+    progress.look()
+    assert progress.running == "pair-1-a, pair-1-b"
+
+    rounds.end_item(folder, ITEMS[1], "no broker")
+    rounds.begin_item(folder, ITEMS[1])
+    progress.look()
+    assert [line[8:].rstrip() for line in said[2:]] == [
+        "  ERROR: pair-1-b, no broker",
+        "run 2 of 2: once more, pair-1-b, steady on Kafka 3.9.1 … (all recorded in about 1 s)",
+    ]
+    assert progress.running == "pair-1-a, pair-1-b"
 
 
 def test_a_run_that_broke_is_told_with_its_reason(tmp_path: Path) -> None:

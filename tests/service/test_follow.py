@@ -151,11 +151,23 @@ def test_an_airflow_that_ends_breaks_the_run(fake: FakeAirflow) -> None:
 
 
 def test_the_dag_runs_of_a_killed_command_are_ended(fake: FakeAirflow) -> None:
-    """All active DAG runs are failed, one after the other, and their teardowns awaited."""
+    """All active DAG runs are failed, campaigns first, one after the other, and their teardowns awaited."""
     states(fake, "running", "running", "failed")
-    fake.answers["GET /api/v2/dags/~/dagRuns"] = [(200, {"dag_runs": [{"dag_id": "steady", "dag_run_id": "r1"}]})]
+    active = [{"dag_id": dag_id, "dag_run_id": "r1"} for dag_id in ("steady", "reaper", "fuzz")]
+    fake.answers["GET /api/v2/dags/~/dagRuns"] = [(200, {"dag_runs": active})]
     said: list[str] = []
-    follow.end_all(Address(fake.url), said.append)
+    follow.end_left(Address(fake.url), said.append)
 
-    assert said == ["ending steady r1 of a killed command"]
-    assert fake.sent("PATCH") == [(RUN, {"state": "failed"})]
+    assert said == ["ending fuzz r1", "ending steady r1"]
+    failed = {"state": "failed"}
+    assert fake.sent("PATCH")[:2] == [(RUN.replace("steady", "fuzz"), failed), (RUN, failed)]
+
+
+def test_only_a_campaigns_own_dag_runs_are_ended(fake: FakeAirflow) -> None:
+    """After Ctrl-C the runs that a campaign triggered are ended; those of another one go on."""
+    active = [{"dag_id": "steady", "dag_run_id": name} for name in ("c1:pair-1-a:1", "c1.0:pair-1-a:1")]
+    fake.answers["GET /api/v2/dags/~/dagRuns"] = [(200, {"dag_runs": active})]
+    screen = Screen()
+    follow.end_all(Airflow(Address(fake.url)), screen, "c1:")
+
+    assert screen.said == ["ending steady c1:pair-1-a:1"]

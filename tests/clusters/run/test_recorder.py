@@ -209,7 +209,17 @@ def test_a_run_that_cannot_be_collected_is_torn_down(
     with pytest.raises(HarnessError, match=r"No room\."):
         end(run)
     assert calls[-2:] == ["stop_clients", "tear_down"]
-    assert errors(run) == [("", "collect", "HarnessError: No room.")]
+    assert errors(run)[-1] == ("", "collect", "HarnessError: No room.")
+
+
+def test_a_run_that_ended_between_two_stages_is_broken(run: Path, calls: list[str]) -> None:
+    """No stage failed, but the run is not complete; its error names what did not run."""
+    for stage in stages(load_scenario("steady"))[:3]:
+        perform(run, stage)
+    salvage(run)
+
+    assert calls == ["start_cluster", "create_topics", "start_clients", "stop_clients", "collect", "tear_down"]
+    assert errors(run) == [("", "salvage", "The run was ended before capture_before.")]
 
 
 def test_a_disk_that_takes_no_event_keeps_nothing_running(

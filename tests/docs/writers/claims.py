@@ -22,13 +22,14 @@ What is said about HW, LEO, ISR, elections and storage, and what Kafka 2.8 to 4.
 wrong, or true for some versions only. The claims come from five unpublished [field notes](#the-notes).
 
 `plimsoll claims --kafka 4.3.0` checks one version (`--mode zookeeper` where it has both modes): five runs, about 6
-minutes on two cores. Its page shows what decides each claim, the evidence of every answer (samples of every replica,
-the controller's history, sends and polls, log lines and files), and walk-throughs: a record fetch by fetch, a stopped
-broker, retention, the price of a replication factor. The same queries read all recordings; none knows a version.
+minutes on two cores if one at a time ([`--at-once`](airflow.md#which-runs-are-in-progress)). Its page shows what
+decides each claim, the evidence of every answer (samples of every replica, the controller's history, sends and polls,
+log lines and files), and walk-throughs: a record fetch by fetch, a stopped broker, retention, the price of a
+replication factor. The same queries read all recordings; none knows a version.
 
 | answer | meaning |
 |---|---|
-| shown | the runs contain what would show it, and nothing that refutes it; no proof for all times |
+| shown | the runs contain what would show it, and nothing that refutes it; no proof |
 | **refuted** | the runs contain a counterexample; one outweighs any number of examples |
 | – | neither, for [a reason](#what-was-not-observable) |
 

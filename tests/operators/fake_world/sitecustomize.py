@@ -37,10 +37,13 @@ def call(name):
     return lambda run, *arguments: note(name, *arguments)
 
 
-def prepare(scenario, *, kafka, runtime="auto", rate, seed, runs, subnet=None, cluster=None, lease="time"):
-    """Make an empty run folder."""
+def prepare(scenario, *, kafka, rate, seed, runs, runtime="auto", subnet=None, cluster=None, changes=None, labels=None):
+    """Make an empty run folder with a lease."""
+    from clusters.run.leftovers import write_lease
+
     run = Path(runs) / setting("FAKE_RUN", f"run-of-{scenario}")
     (run / "work").mkdir(parents=True)
+    write_lease(run, "time")
     note("prepare", kafka)
     return run
 
@@ -82,6 +85,9 @@ def register(name, **functions):
 
 
 if "FAKE_CALLS" in os.environ:
+    from clusters.run import host
+
+    host.HOST = Path(os.environ["FAKE_CALLS"]).parent / "host"  # a test does not wait for another one's benchmark
     register(
         "clusters.run.experiment",
         prepare=prepare,

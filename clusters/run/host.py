@@ -1,0 +1,171 @@
+"""Admit runs to this host in the order of their requests: a benchmark alone, others a few at once.
+
+The list of guests is per host, since checkouts and users share its CPUs. A run is a guest while it has a lease, other
+work, such as judging, while its process lives.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import json
+import os
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from functools import partial
+from pathlib import Path
+from typing import NamedTuple
+
+import psutil
+
+from clusters.live.world import TORN_DOWN
+from clusters.run.leftovers import is_leased, renew_lease
+from clusters.waiting import wait_until
+from history.folder import RunFolder
+from history.words import some_of
+
+ALONE = 1
+AT_ONCE = max(2, os.cpu_count() or 1)
+HOST = Path("/tmp/plimsoll.host")  # whatever TMPDIR is: all users need the same folder
+LOOK_S = 1.0
+_LONGEST_S = 86_400.0  # of another user's run, whose lease cannot be read
+_FORGOTTEN_S = 60.0  # a guest that did not ask again no longer waits
+
+Tell = Callable[[str], object]
+
+
+class Guest(NamedTuple):
+    """A run, which tolerates ``at_once`` runs with itself, or a process that is no run (0)."""
+
+    who: str
+    at_once: int
+    asked_ns: int
+    is_admitted: bool = False
+    run: str = ""
+    pid: int = 0
+    born_s: float = 0.0
+
+
+def admit(run: Path, at_once: int) -> str:
+    """Return "" once a leased run is admitted, else why it waits; it must ask again within a minute."""
+    renew_lease(run)  # it may have expired meanwhile, and only a leased run is a guest
+    return _ask(_entry(str(run)), Guest(run.name, at_once, time.monotonic_ns(), run=str(run)))
+
+
+def leave(run: Path) -> None:
+    """Let another run take its place."""
+    _entry(str(run)).unlink(missing_ok=True)
+
+
+def wait_for_host(run: Path, at_once: int, tell: Tell) -> None:
+    """Wait until a leased run is admitted, and tell why."""
+    _wait(partial(admit, run, at_once), tell)
+
+
+@contextmanager
+def sharing_host(work: str, tell: Tell) -> Iterator[None]:
+    """Work while no benchmark runs, since the work uses the brokers' CPUs."""
+    process = psutil.Process()
+    who = f"{work} (process {process.pid} of {process.username()})"
+    guest = Guest(who, 0, time.monotonic_ns(), pid=process.pid, born_s=process.create_time())
+    entry = _entry(f"{process.pid} {guest.asked_ns}")
+    try:
+        _wait(partial(_ask, entry, guest), tell)
+        yield
+    finally:
+        entry.unlink(missing_ok=True)
+
+
+def _wait(ask: Callable[[], str], tell: Tell) -> None:
+    told: set[str] = set()
+
+    def is_admitted() -> bool:
+        if (why := ask()) and why not in told:
+            tell(why)
+            told.add(why)
+        return not why
+
+    wait_until(is_admitted, limit_s=float("inf"), every_s=LOOK_S, what="this host")
+
+
+def _entry(name: str) -> Path:
+    return HOST / hashlib.sha256(name.encode()).hexdigest()[:16]
+
+
+def _ask(entry: Path, guest: Guest) -> str:
+    with _locked():
+        mine = _read(entry) or guest
+        why = "" if mine.is_admitted else _obstacle(mine, list(_others(entry)))
+        with suppress(OSError):  # runs need no space in /tmp
+            _write(entry, mine._replace(is_admitted=not why))
+    return why
+
+
+def _write(entry: Path, guest: Guest) -> None:
+    entry.unlink(missing_ok=True)
+    with entry.open("x") as file:  # through no other user's link
+        json.dump(guest._asdict(), file)
+        os.fchmod(file.fileno(), 0o644)  # other users read it
+
+
+def _obstacle(mine: Guest, others: list[Guest]) -> str:
+    inside = [guest for guest in others if guest.is_admitted]
+    before = [guest for guest in others if not guest.is_admitted and guest.asked_ns < mine.asked_ns]
+    earlier = [guest for guest in before if mine.at_once or guest.at_once == ALONE]
+    runs = [guest for guest in [mine, *inside] if guest.at_once]
+    if alone := [guest for guest in inside if guest.at_once == ALONE]:
+        return f"waiting until this host's benchmark has ended: {alone[0].who}"
+    if mine.at_once == ALONE and inside:
+        return (
+            f"waiting until this host is free, since a benchmark runs alone: {some_of([each.who for each in inside])}"
+        )
+    if earlier:
+        return f"waiting until it is the turn, after {some_of([each.who for each in earlier])}"
+    if mine.at_once and len(runs) > min(guest.at_once for guest in runs):
+        return f"waiting until one of this host's runs has ended: {some_of([run.who for run in runs if run != mine])}"
+    return ""
+
+
+def _others(entry: Path) -> Iterator[Guest]:
+    """Yield the guests that are present; remove the entries of others."""
+    for file in HOST.iterdir():
+        if file == entry or not (guest := _read(file)):
+            continue
+        if _is_present(file, guest):
+            yield guest
+        else:
+            with suppress(OSError):  # another user's
+                file.unlink()
+
+
+def _is_present(entry: Path, guest: Guest) -> bool:
+    if guest.pid:
+        with suppress(psutil.Error):
+            return psutil.Process(guest.pid).create_time() == guest.born_s
+        return False
+    age_s = time.time() - entry.stat().st_mtime
+    if not guest.is_admitted:
+        return age_s < _FORGOTTEN_S
+    has_ended = (RunFolder(Path(guest.run)).work / TORN_DOWN).exists()
+    return is_leased(Path(guest.run)) and not has_ended and age_s < _LONGEST_S
+
+
+def _read(entry: Path) -> Guest | None:
+    with suppress(OSError, ValueError, TypeError):
+        return Guest(**json.loads(entry.read_text()))
+    return None
+
+
+@contextmanager
+def _locked() -> Iterator[None]:
+    """Hold the list, which every user may change (sticky, like /tmp)."""
+    with suppress(FileExistsError):
+        HOST.mkdir()
+        HOST.chmod(0o1777)
+    folder = os.open(HOST, os.O_RDONLY)
+    try:
+        fcntl.flock(folder, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(folder)

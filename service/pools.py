@@ -1,0 +1,24 @@
+"""The pools of a campaign's runs, in which a deferred task keeps its slot."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from campaigns.kinds import Kind
+
+
+class Pool(NamedTuple):
+    """A pool of Airflow."""
+
+    name: str
+    slots: int
+    description: str
+
+
+BENCHMARKS = Pool("benchmark", 1, "benchmark runs, one after the other")
+RUNS = Pool("runs", 8, "correctness runs; the host admits a few of them at once")
+
+
+def pool_of(kind: Kind) -> Pool:
+    """Return the pool of a kind's runs."""
+    return BENCHMARKS if kind.benchmark else RUNS
