@@ -20,7 +20,7 @@ MAX_TIMES = 1_000  # repetitions; more is a typing error that takes hours to pla
 
 def check_name(name: str) -> None:
     """Raise BadInput unless a name can be a folder's."""
-    if not re.fullmatch(r"\w[\w.-]*", name):
+    if not re.fullmatch(r"\w[\w.-]{0,99}", name, re.ASCII) or ".." in name:  # Airflow's rules, too
         raise BadInput(
             f"--name={name} is no name of a folder: a letter, digit or underscore comes first, then dots and dashes, "
             "too."

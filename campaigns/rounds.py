@@ -5,6 +5,7 @@ The folder has all state, so each round is a resumed campaign.
 
 from __future__ import annotations
 
+import hashlib
 from collections import Counter
 from collections.abc import Iterable
 from itertools import chain
@@ -38,9 +39,13 @@ def dag_run_id(first: str, number: int) -> str:
     return first if number == 1 else f"{first}_round_{number}"
 
 
-def item_run_id(campaign_id: str, item: str = "", number: int | str = "") -> str:
-    """Name the DAG run of an item's try; without one, return how those of the campaign begin."""
-    return ":".join(filter(None, [f"{campaign_id}:{item}", str(number)]))  # names have dots
+def item_run_id(folder: CampaignFolder, item: str = "", number: int | str = "") -> str:
+    """Name the DAG run of an item's try; without one, return how those of the campaign begin.
+
+    Names of campaigns have dots, and several checkouts may use one Airflow.
+    """
+    digest = hashlib.sha256(str(folder.path.resolve()).encode()).hexdigest()[:4]
+    return ":".join(filter(None, [f"{folder.path.name}-{digest}:{item}", str(number)]))
 
 
 def begin(folder: CampaignFolder) -> None:

@@ -19,7 +19,7 @@ from history.results.cases import Case
 from service.airflow import used
 from service.api import Airflow, check_named
 from service.campaign_progress import CampaignProgress
-from service.follow import end_all, end_run, run_dag
+from service.follow import LeftToReaper, end_all, end_run, run_dag
 from service.memory import ended_for_memory, memory_ran_out
 from service.pools import pool_of
 
@@ -73,7 +73,8 @@ def _run_rounds(
     airflow: Airflow, dag_id: str, conf: Mapping[str, Any], run_id: str, progress: CampaignProgress
 ) -> bool:
     """Run a campaign's DAG, and follow the rounds that it triggers; return whether the last one succeeded."""
-    from campaigns.rounds import dag_run_id, item_run_id  # slow import
+    from campaigns.campaign import CampaignFolder  # slow import
+    from campaigns.rounds import dag_run_id, item_run_id
 
     ids, succeeded = map(partial(dag_run_id, run_id), count(1)), True
     following = next(ids)
@@ -81,9 +82,11 @@ def _run_rounds(
         while following == run_id or airflow.state(dag_id, following):
             its_id, following = following, next(ids)
             succeeded = run_dag(airflow, dag_id, conf, run_id=its_id, progress=progress, salvage=_reap)
+    except LeftToReaper:
+        raise
     except KeyboardInterrupt:
         end_run(airflow, dag_id, following, progress)  # it may have been triggered meanwhile
-        end_all(airflow, progress, item_run_id(Path(conf["campaign"]).name))
+        end_all(airflow, progress, item_run_id(CampaignFolder(Path(conf["campaign"]))))
         _reap()
         raise
     return succeeded

@@ -16,7 +16,7 @@ with DAG(
     "every_night",
     description="Trigger a nightly run by a schedule.",
     schedule=os.environ.get(SCHEDULE, "0 2 * * *") or None,  # empty: none
-    is_paused_upon_creation=SCHEDULE not in os.environ,  # it occupies the host for an hour
+    is_paused_upon_creation=True,  # it occupies the host for an hour
     catchup=False,
     max_active_runs=1,
     tags=["campaign"],

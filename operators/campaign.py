@@ -14,7 +14,7 @@ import psutil
 from airflow.providers.standard.operators.trigger_dagrun import TriggerDagRunOperator
 from airflow.providers.standard.triggers.external_task import DagStateTrigger
 from airflow.sdk import BaseOperator
-from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
+from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException, DagRunTriggerException
 
 from clusters.paths import runs_folder
 from history.errors import BadInput, HarnessError
@@ -147,15 +147,22 @@ class RecordItem(CampaignStep, TriggerDagRunOperator):
             self.log.info("%s has its run", item.name)
             return
         self.trigger_dag_id, self.conf = request(item, folder.read_plan(), places(context), self.at_once)
+        is_retry, before = task.try_number > task.max_tries - (self.retries or 0) + 1, ""
         for number in count(1):
-            self.trigger_run_id = rounds.item_run_id(folder.path.name, item.name, number)
+            self.trigger_run_id = rounds.item_run_id(folder, item.name, number)
             if not task.get_dr_count(self.trigger_dag_id, run_ids=[self.trigger_run_id]):
                 break
-            if task.get_dagrun_state(self.trigger_dag_id, self.trigger_run_id) in ACTIVE:
+            before = self.trigger_run_id
+            if task.get_dagrun_state(self.trigger_dag_id, before) in ACTIVE:
                 self._wait()  # this task was cleared or killed
-        rounds.begin_item(folder, item)
+        if is_retry and before and _had_fault(task, self.trigger_dag_id, before):
+            raise AirflowFailException(f"{before} had a fault, and another try would be another experiment.")
         self.log.info("%s: %s on Kafka %s", item.name, item.scenario, item.kafka)
-        super().execute(context)
+        try:
+            super().execute(context)
+        except DagRunTriggerException:
+            rounds.begin_item(folder, item)
+            raise
 
     def _wait(self) -> None:
         states = [*self.allowed_states, *self.failed_states]
@@ -163,26 +170,39 @@ class RecordItem(CampaignStep, TriggerDagRunOperator):
         self.defer(trigger=trigger, method_name="execute_complete")
 
     def execute_complete(self, context: Context, event: tuple[str, dict[str, Any]]) -> str:
-        from campaigns import recording, rounds, upload
+        from campaigns import rounds, upload
 
-        folder, item, (dag_id, run_id) = self.folder, self._item(context), (event[1]["dag_id"], event[1]["run_ids"][0])
-        found = context["ti"].xcom_pull(dag_id=dag_id, run_id=run_id, task_ids=RESOLVE.name)
-        self.trigger_dag_id = dag_id  # for the link
-        run = RunFolder(Path(found)) if found else None
+        folder, item, task = self.folder, self._item(context), context["ti"]
+        self.trigger_dag_id, [run_id] = event[1]["dag_id"], event[1]["run_ids"]
+        run = _run_of(task, self.trigger_dag_id, run_id)
         errors = errors_of(run) if run else []
         if run and run.is_sealed and not errors:
             upload.upload(folder, [run.path], places(context))
             rounds.end_item(folder, item)
             return str(run.path)
-        why = next(iter(errors), f"DAG run {run_id} of {dag_id} ended before a run was collected; its log shows why.")
+        why = next(iter(errors), f"DAG run {run_id} ended before a run was collected; its log shows why.")
         rounds.end_item(folder, item, why)
-        raise AirflowFailException(why) if run and recording.had_fault(run.path) else HarnessError(why)
+        is_over = _had_fault(task, self.trigger_dag_id, run_id)
+        raise AirflowFailException(why) if is_over else HarnessError(why)
 
     def _item(self, context: Context) -> Item:
         from campaigns import rounds
 
         context["item"] = self.item  # type: ignore[typeddict-unknown-key]  # the grid shows this
         return rounds.item_of(self.folder, self.item)
+
+
+def _run_of(task: Any, dag_id: str, run_id: str) -> RunFolder | None:
+    """Return the run folder of a DAG run, if it made one."""
+    path = task.xcom_pull(dag_id=dag_id, run_id=run_id, task_ids=RESOLVE.name)
+    return RunFolder(Path(path)) if path else None
+
+
+def _had_fault(task: Any, dag_id: str, run_id: str) -> bool:
+    from campaigns import recording
+
+    run = _run_of(task, dag_id, run_id)
+    return run is not None and recording.had_fault(run.path)
 
 
 def request(item: Item, campaign: Campaign, found: Places, at_once: int | str) -> tuple[str, dict[str, Any]]:

@@ -99,7 +99,7 @@ def _tasks(kind: Kind, tell: Sequence[BaseNotifier]) -> None:
         map_index_template="{{ item }}",
         pool=pool_of(kind).name,
         at_once=1 if kind.benchmark else "{{ params.at_once or '' }}",
-        retries=1,  # only before the first fault
+        retries=3,  # only before the first fault, or for the same DAG run
         retry_delay=timedelta(seconds=5),
     ).expand(item=items.output)
     judge = JudgeItems(

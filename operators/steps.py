@@ -65,9 +65,11 @@ class PrepareRun(ConnectedOperator):
         except BadInput as error:
             raise AirflowFailException(str(error)) from error  # a retry would not help
         self.log.info("run: %s", run)
-        if why := admit(run, at_once):
+        name = context["run_id"]
+        context["ti"].xcom_push("return_value", str(run))  # the watcher needs it, whatever happens
+        if why := admit(run, at_once, name):
             self.log.info("%s", why)
-            self.defer(trigger=HostTrigger(run=str(run), at_once=at_once), method_name="admitted")
+            self.defer(trigger=HostTrigger(run=str(run), at_once=at_once, name=name), method_name="admitted")
         return str(run)
 
     def admitted(self, context: Context, event: str) -> str:  # noqa: ARG002  # Airflow's signature

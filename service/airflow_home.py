@@ -40,6 +40,7 @@ _SETTINGS = {
     "AIRFLOW__DAG_PROCESSOR__DAG_FILE_PROCESSOR_TIMEOUT": "600",
     "AIRFLOW__LOGGING__COLORED_CONSOLE_LOG": "False",
     "AIRFLOW__USAGE_DATA_COLLECTION__ENABLED": "False",
+    "AIRFLOW__WORKERS__EXECUTION_API_TIMEOUT": "90",  # longer than SQLite's lock: a repeated request to trigger fails
     "AIRFLOW__WORKERS__EXECUTION_API_RETRIES": "10",  # on a busy host, tasks start before the api-server
 }
 
@@ -113,11 +114,12 @@ def _partial(template: Path) -> Path:
 
 
 def _prepare(home: Path) -> None:
-    """Migrate another version's database; serialize changed DAGs."""
+    """Migrate the database of another version or with other pools; serialize changed DAGs."""
     mark = home / _PREPARED
     before = mark.read_text() if mark.is_file() else ""
-    release, wanted = version("apache-airflow"), f"{version('apache-airflow')} {_digest_of_sources()}"
-    if before.partition(" ")[0] != release:
+    schema = f"{version('apache-airflow')}-{hashlib.sha256(repr(_POOLS).encode()).hexdigest()[:4]}"
+    wanted = f"{schema} {_digest_of_sources()}"
+    if before.partition(" ")[0] != schema:
         migrate(home)
     if before != wanted:
         _run(home, {}, "dags", "reserialize")

@@ -123,9 +123,10 @@ class Airflow:
         found = self._ask("GET", f"{_runs(dag_id, run_id)}/taskInstances", params={"state": states})
         return {task["task_id"]: task["state"] for task in found.get("task_instances", ())}
 
-    def active_runs(self) -> list[tuple[str, str]]:
-        """Return the DAG and run ids of all runs that have not ended."""
-        found = self._ask("GET", _runs("~"), params={"state": ACTIVE})
+    def active_runs(self, prefix: str = "") -> list[tuple[str, str]]:
+        """Return the DAG and run ids of at most 100 runs that have not ended and whose ids begin so."""
+        asked: dict[str, Any] = {"state": ACTIVE, "limit": 100}
+        found = self._ask("GET", _runs("~"), params=asked | ({"run_id_prefix_pattern": prefix} if prefix else {}))
         return [(run["dag_id"], run["dag_run_id"]) for run in found.get("dag_runs", ())]
 
     def fail(self, dag_id: str, run_id: str) -> None:

@@ -22,6 +22,10 @@ _QUEUED_S = 15.0
 _ITS_END_S = 300.0  # a run of unknown stages
 
 
+class LeftToReaper(KeyboardInterrupt):
+    """A second interrupt: nothing is waited for."""
+
+
 class Follower(Protocol):
     """Show a DAG run's progress."""
 
@@ -46,7 +50,7 @@ def run_dag(
     """Run a checked DAG; return whether every task succeeded.
 
     At its end, ``salvage`` removes what killed tasks left. An interrupt ends the DAG run and waits for its teardown; a
-    second one does not wait. Both are raised, as are other errors.
+    second one (LeftToReaper) does not wait. Both are raised, as are other errors.
     """
     with airflow.unpaused(dag_id):
         try:
@@ -100,6 +104,8 @@ def end_run(
     except (KeyboardInterrupt, HarnessError) as error:
         why = str(error).rstrip(".") or "interrupted again"
         progress.say(f"the rest is left to the reaper ({why}); plimsoll clean removes it")
+        if isinstance(error, KeyboardInterrupt):
+            raise LeftToReaper from error
 
 
 class _Lines(NamedTuple):
@@ -117,13 +123,20 @@ def end_left(address: Address, say: Callable[[str], object]) -> None:
 
 def end_all(airflow: Airflow, progress: Follower, prefix: str = "") -> None:
     """End the DAG runs whose ids begin so: campaigns before their runs, which they would record again."""
-    active = [run for run in airflow.active_runs() if run[0] not in UPKEEP and run[1].startswith(prefix)]
-    active.sort(key=lambda run: run[0] not in kinds.names())
-    for dag_id, run_id in active:  # at once, else a waiting run would begin
-        progress.say(f"ending {dag_id} {run_id}")
-        airflow.fail(dag_id, run_id)
-    for dag_id, run_id in active:
-        end_run(airflow, dag_id, run_id, progress, limit_s=_ITS_END_S)
+    seen: set[tuple[str, str]] = set()
+
+    def left() -> list[tuple[str, str]]:
+        found = airflow.active_runs(prefix)  # Airflow before 3.3 may return all
+        return [run for run in found if run[0] not in UPKEEP and run[1].startswith(prefix) and run not in seen]
+
+    while active := left():
+        active.sort(key=lambda run: run[0] not in kinds.names())
+        for dag_id, run_id in active:  # at once, else a waiting run would begin
+            progress.say(f"ending {dag_id} {run_id}")
+            airflow.fail(dag_id, run_id)
+        for dag_id, run_id in active:
+            end_run(airflow, dag_id, run_id, progress, limit_s=_ITS_END_S)
+        seen.update(active)
 
 
 def _shown(

@@ -18,11 +18,10 @@ from pathlib import Path
 from typing import NamedTuple
 
 import psutil
+from pydantic import TypeAdapter
 
-from clusters.live.world import TORN_DOWN
 from clusters.run.leftovers import is_leased, renew_lease
 from clusters.waiting import wait_until
-from history.folder import RunFolder
 from history.words import some_of
 
 ALONE = 1
@@ -47,15 +46,26 @@ class Guest(NamedTuple):
     born_s: float = 0.0
 
 
-def admit(run: Path, at_once: int) -> str:
-    """Return "" once a leased run is admitted, else why it waits; it must ask again within a minute."""
+_GUEST = TypeAdapter(Guest)
+
+
+def admit(run: Path, at_once: int, name: str = "") -> str:
+    """Return "" once a leased run is admitted, else why it waits; it must ask again within a minute.
+
+    A run replaces one of the same ``name`` (default: the folder's), such as the retry of a task.
+    """
     renew_lease(run)  # it may have expired meanwhile, and only a leased run is a guest
-    return _ask(_entry(str(run)), Guest(run.name, at_once, time.monotonic_ns(), run=str(run)))
+    entry = _entry(str(run.parent / (name or run.name)))
+    return _ask(entry, Guest(run.name, at_once, time.monotonic_ns(), run=str(run)))
 
 
 def leave(run: Path) -> None:
     """Let another run take its place."""
-    _entry(str(run)).unlink(missing_ok=True)
+    if HOST.is_dir():
+        with _locked():
+            for file in HOST.iterdir():
+                if (guest := _read(file)) and guest.run == str(run):
+                    file.unlink(missing_ok=True)
 
 
 def wait_for_host(run: Path, at_once: int, tell: Tell) -> None:
@@ -95,7 +105,8 @@ def _entry(name: str) -> Path:
 
 def _ask(entry: Path, guest: Guest) -> str:
     with _locked():
-        mine = _read(entry) or guest
+        before = _read(entry) or guest
+        mine = before._replace(run=guest.run, who=guest.who, at_once=guest.at_once)
         why = "" if mine.is_admitted else _obstacle(mine, list(_others(entry)))
         with suppress(OSError):  # runs need no space in /tmp
             _write(entry, mine._replace(is_admitted=not why))
@@ -111,8 +122,7 @@ def _write(entry: Path, guest: Guest) -> None:
 
 def _obstacle(mine: Guest, others: list[Guest]) -> str:
     inside = [guest for guest in others if guest.is_admitted]
-    before = [guest for guest in others if not guest.is_admitted and guest.asked_ns < mine.asked_ns]
-    earlier = [guest for guest in before if mine.at_once or guest.at_once == ALONE]
+    earlier = [guest for guest in others if not guest.is_admitted and guest.asked_ns < mine.asked_ns]
     runs = [guest for guest in [mine, *inside] if guest.at_once]
     if alone := [guest for guest in inside if guest.at_once == ALONE]:
         return f"waiting until this host's benchmark has ended: {alone[0].who}"
@@ -120,8 +130,8 @@ def _obstacle(mine: Guest, others: list[Guest]) -> str:
         return (
             f"waiting until this host is free, since a benchmark runs alone: {some_of([each.who for each in inside])}"
         )
-    if earlier:
-        return f"waiting until it is the turn, after {some_of([each.who for each in earlier])}"
+    if earlier and mine.at_once:  # other work is short
+        return f"waiting for its turn, after {some_of([each.who for each in earlier])}"
     if mine.at_once and len(runs) > min(guest.at_once for guest in runs):
         return f"waiting until one of this host's runs has ended: {some_of([run.who for run in runs if run != mine])}"
     return ""
@@ -134,7 +144,7 @@ def _others(entry: Path) -> Iterator[Guest]:
             continue
         if _is_present(file, guest):
             yield guest
-        else:
+        elif guest.pid or not guest.is_admitted or _age_s(file) > _LONGEST_S:  # a run may renew its lease
             with suppress(OSError):  # another user's
                 file.unlink()
 
@@ -144,16 +154,21 @@ def _is_present(entry: Path, guest: Guest) -> bool:
         with suppress(psutil.Error):
             return psutil.Process(guest.pid).create_time() == guest.born_s
         return False
-    age_s = time.time() - entry.stat().st_mtime
     if not guest.is_admitted:
-        return age_s < _FORGOTTEN_S
-    has_ended = (RunFolder(Path(guest.run)).work / TORN_DOWN).exists()
-    return is_leased(Path(guest.run)) and not has_ended and age_s < _LONGEST_S
+        return _age_s(entry) < _FORGOTTEN_S
+    return is_leased(Path(guest.run)) and _age_s(entry) < _LONGEST_S
+
+
+def _age_s(entry: Path) -> float:
+    with suppress(FileNotFoundError):
+        return time.time() - entry.stat().st_mtime
+    return float("inf")
 
 
 def _read(entry: Path) -> Guest | None:
-    with suppress(OSError, ValueError, TypeError):
-        return Guest(**json.loads(entry.read_text()))
+    with suppress(OSError, ValueError):
+        if entry.is_file():  # no pipe
+            return _GUEST.validate_json(entry.read_bytes())
     return None
 
 
@@ -163,7 +178,7 @@ def _locked() -> Iterator[None]:
     with suppress(FileExistsError):
         HOST.mkdir()
         HOST.chmod(0o1777)
-    folder = os.open(HOST, os.O_RDONLY)
+    folder = os.open(HOST, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
     try:
         fcntl.flock(folder, fcntl.LOCK_EX)
         yield

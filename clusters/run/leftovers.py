@@ -134,10 +134,13 @@ def tear_down(run: Path) -> list[str]:
     Raises:
         HarnessError: the run was on Docker, which does not answer or failed.
     """
+    from clusters.run.host import leave  # imports this module
+
     folder = RunFolder(run.resolve())
     with suppress(OSError):  # a failure must not prevent the removal
         (folder.work / TORN_DOWN).touch()
     removed = _remove_all(folder.path) + _leave_cluster(folder)
+    leave(folder.path)
     with suppress(PermissionError):
         if folder.is_sealed:
             shutil.rmtree(folder.work, ignore_errors=True)

@@ -29,6 +29,8 @@ def perform(run: Path, stage: Stage) -> None:
             f"Run {folder.run_id} was collected and its cluster was removed, so {stage.name} cannot run again; "
             "trigger the DAG again for a new run."
         )
+    if stage == COLLECT:
+        _record_early_end(run)
     act = partial(getattr(experiment, stage.function), run, *stage.arguments)
     alone = hold_step(run, stage.step_wait_s, at_last=stage.role == "teardown")
     try:
@@ -61,8 +63,6 @@ def _to_the_end(run: Path) -> list[Stage]:
 def salvage(run: Path) -> None:
     """End a run in any state: collect, then remove everything started, then raise the collection's error."""
     try:
-        with suppress(EvidenceError, OSError):  # a full disk, or a plan that collecting reports
-            _record_early_end(run)
         perform(run, STOP_CLIENTS)
         perform(run, COLLECT)
     finally:
@@ -70,11 +70,12 @@ def salvage(run: Path) -> None:
 
 
 def _record_early_end(run: Path) -> None:
-    """Record that a run ended early: a DAG run that is ended between two tasks has no error."""
+    """Record an error if a stage is missing: a killed task, and a DAG run that is ended between two, record none."""
     folder = RunFolder(run)
-    if folder.is_sealed or errors_of(folder):
+    if errors_of(folder):
         return
     events = read_events(folder.stages) if folder.stages.exists() else ()
     done = {event.step for event in events if event.kind == "stage_ended" and event.detail["state"] == "success"}
-    if missing := [stage.name for stage in _to_the_end(run) if stage.name not in done]:
-        EventLog(folder.events).add("error", step="salvage", why=f"The run was ended before {missing[0]}.")
+    with suppress(EvidenceError):  # without a plan nothing was started
+        if missing := [stage.name for stage in _to_the_end(run) if stage.name not in done]:
+            EventLog(folder.events).add("error", step="collect", why=f"{missing[0]} did not complete.")

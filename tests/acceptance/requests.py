@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 import psutil
 import yaml
 
+from clusters.run.leftovers import end_lease
 from clusters.waiting import wait_until
 from history.events import Event, read_events
 from history.kafka_versions import DEFAULT_RELEASE
@@ -130,6 +131,8 @@ def _crash(counted: Counted) -> None:
     for each in tree:
         each.kill()
     psutil.wait_procs(tree)
+    for run in (counted.folder / "crashed").iterdir():
+        end_lease(run)  # else it is spared for half an hour
 
 
 # --- rows --------------------------------------------------------------------------------------

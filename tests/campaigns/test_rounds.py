@@ -151,6 +151,9 @@ def test_a_try_has_the_events_of_a_stage(folder: CampaignFolder, tmp_path: Path)
 
 def test_the_runs_of_a_campaign_have_its_name() -> None:
     """An item's tries have ids of their own, which begin like those of its campaign, not like those of another."""
-    assert rounds.item_run_id("c1", "run-1", 2) == "c1:run-1:2"
-    assert rounds.item_run_id("c1", "run-1", 2).startswith(rounds.item_run_id("c1"))
-    assert not rounds.item_run_id("c10", "run-1", 1).startswith(rounds.item_run_id("c1"))
+    mine, other = CampaignFolder(Path("/mine/c1")), CampaignFolder(Path("/other/c1"))
+
+    assert rounds.item_run_id(mine, "run-1", 2).partition(":")[2] == "run-1:2"
+    assert rounds.item_run_id(mine, "run-1", 2).startswith(rounds.item_run_id(mine))
+    assert not rounds.item_run_id(other, "run-1", 2).startswith(rounds.item_run_id(mine))
+    assert rounds.item_run_id(mine).startswith("c1-")

@@ -122,4 +122,4 @@ def test_an_interrupt_ends_the_campaign_then_its_runs(runs: Path, monkeypatch: p
     monkeypatch.setattr(experiment, "reap", lambda **_: ended.append("reaped") or [])
 
     assert main([*FUZZ, "--runs", str(runs)]) == 130
-    assert ended == ["fuzz", item_run_id("f"), "reaped"]
+    assert ended == ["fuzz", item_run_id(CampaignFolder(runs.parent / "site" / "fuzz" / "f")), "reaped"]

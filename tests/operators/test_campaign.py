@@ -111,11 +111,14 @@ def test_the_items_that_are_left_are_listed(folder: CampaignFolder, monkeypatch:
 def recording_of(item: str, **runs: str) -> tuple[RecordItem, Any]:
     """Return an item's task, and the context of an Airflow with DAG runs in these states."""
     task = SimpleNamespace(
-        get_dr_count=lambda _dag_id, run_ids: sum(each.removeprefix("c1:") in runs for each in run_ids),
-        get_dagrun_state=lambda _dag_id, run_id: runs[run_id.removeprefix("c1:")],
+        get_dr_count=lambda _dag_id, run_ids: sum(each.partition(":")[2] in runs for each in run_ids),
+        get_dagrun_state=lambda _dag_id, run_id: runs[run_id.partition(":")[2]],
         get_dag=lambda _dag_id: SimpleNamespace(is_paused=False),
+        xcom_pull=lambda **_: None,
+        try_number=1,
+        max_tries=3,
     )
-    return RecordItem(task_id="record", campaign="", item=item, at_once=""), context() | {"ti": task}
+    return RecordItem(task_id="record", campaign="", item=item, at_once="", retries=3), context() | {"ti": task}
 
 
 def test_an_item_is_a_dag_run_of_its_scenario(folder: CampaignFolder) -> None:
@@ -126,7 +129,7 @@ def test_an_item_is_a_dag_run_of_its_scenario(folder: CampaignFolder) -> None:
         record.execute(in_airflow)
 
     triggered = asked.value
-    assert (triggered.trigger_dag_id, triggered.dag_run_id) == ("steady", "c1:two:1")
+    assert (triggered.trigger_dag_id, triggered.dag_run_id) == ("steady", rounds.item_run_id(folder, "two", 1))
     assert (triggered.wait_for_completion, triggered.deferrable) == (True, True)
     assert triggered.conf["labels"] == {"campaign": "c1", "item": "two"}
     assert (triggered.conf["kafka"], triggered.conf["judge"], triggered.conf["at_once"]) == ("3.9.1", False, None)
@@ -162,7 +165,7 @@ def test_a_cleared_task_waits_for_its_dag_run(folder: CampaignFolder, state: str
     with pytest.raises(TaskDeferred) as waits:
         record.execute(in_airflow)
 
-    assert waits.value.trigger.serialize()[1]["run_ids"] == ["c1:two:2"]
+    assert waits.value.trigger.serialize()[1]["run_ids"] == [rounds.item_run_id(folder, "two", 2)]
     assert (waits.value.method_name, rounds.tried_names(folder)) == ("execute_complete", [])
 
 
@@ -173,7 +176,24 @@ def test_after_a_dag_run_that_ended_another_is_triggered(folder: CampaignFolder)
     with pytest.raises(DagRunTriggerException) as asked:
         record.execute(in_airflow)
 
-    assert asked.value.dag_run_id == "c1:two:3"
+    assert asked.value.dag_run_id == rounds.item_run_id(folder, "two", 3)
+
+
+@pytest.mark.parametrize(("try_number", "max_tries"), [(2, 3), (3, 4)])  # a retry, and one after the task was cleared
+def test_a_retry_is_no_other_experiment(folder: CampaignFolder, try_number: int, max_tries: int) -> None:
+    """A run that had a fault is not repeated because a worker died at its end, but if the task is cleared."""
+    run = RunFolder(folder.path / "r1")
+    run.path.mkdir()
+    EventLog(run.events).add("inject")
+    record, in_airflow = recording_of("two", **{"two:1": "failed"})
+    record.campaign = str(folder.path)
+    vars(in_airflow["ti"]).update(xcom_pull=lambda **_: str(run.path), try_number=try_number, max_tries=max_tries)
+    with pytest.raises(AirflowFailException, match="had a fault, and another try would be another experiment"):
+        record.execute(in_airflow)
+
+    in_airflow["ti"].try_number -= 1  # the first try, also of a cleared task
+    with pytest.raises(DagRunTriggerException):
+        record.execute(in_airflow)
 
 
 @pytest.mark.parametrize(
@@ -183,7 +203,7 @@ def test_after_a_dag_run_that_ended_another_is_triggered(folder: CampaignFolder)
         (["inject", "error"], True, AirflowFailException, "no broker"),
         (["error"], True, HarnessError, "no broker"),  # Airflow tries it again
         (["inject"], False, AirflowFailException, "ended before a run was collected"),
-        (None, False, HarnessError, "DAG run c1:two:1 of steady ended before a run was collected"),
+        (None, False, HarnessError, "DAG run c1:two:1 ended before a run was collected"),
     ],
 )
 def test_only_a_run_without_a_fault_is_tried_again(

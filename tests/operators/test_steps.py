@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import secrets
 from contextlib import nullcontext
 from datetime import timedelta
 from pathlib import Path
@@ -73,7 +74,8 @@ def phase(run: Path) -> RunStep:
 
 def context(**asked: Any) -> Any:
     """Return Airflow's context for a run of a scenario's DAG."""
-    return {"params": {**PARAMS, **asked}, "dag": SimpleNamespace(dag_id="steady", params=PARAMS)}
+    task, dag = SimpleNamespace(xcom_push=lambda *_: None), SimpleNamespace(dag_id="steady", params=PARAMS)
+    return {"params": {**PARAMS, **asked}, "dag": dag, "ti": task, "run_id": f"manual-{secrets.token_hex(2)}"}
 
 
 def prepares(monkeypatch: pytest.MonkeyPatch, run: Path) -> dict[str, object]:

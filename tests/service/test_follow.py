@@ -165,9 +165,9 @@ def test_the_dag_runs_of_a_killed_command_are_ended(fake: FakeAirflow) -> None:
 
 def test_only_a_campaigns_own_dag_runs_are_ended(fake: FakeAirflow) -> None:
     """After Ctrl-C the runs that a campaign triggered are ended; those of another one go on."""
-    active = [{"dag_id": "steady", "dag_run_id": name} for name in ("c1:pair-1-a:1", "c1.0:pair-1-a:1")]
+    active = [{"dag_id": "steady", "dag_run_id": name} for name in ("c1-3fa2:pair-1-a:1", "c1-77aa:pair-1-a:1")]
     fake.answers["GET /api/v2/dags/~/dagRuns"] = [(200, {"dag_runs": active})]
     screen = Screen()
-    follow.end_all(Airflow(Address(fake.url)), screen, "c1:")
+    follow.end_all(Airflow(Address(fake.url)), screen, "c1-3fa2:")
 
-    assert screen.said == ["ending steady c1:pair-1-a:1"]
+    assert screen.said == ["ending steady c1-3fa2:pair-1-a:1"]

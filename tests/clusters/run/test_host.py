@@ -112,11 +112,11 @@ def test_the_order_of_requests_holds(make_run: MakeRun) -> None:
     assert "inside" in admit(benchmark, ALONE)
 
     end_lease(limited)
-    assert admit(late, 1_000).startswith("waiting until it is the turn, after ")
+    assert admit(late, 1_000).startswith("waiting for its turn, after ")
     assert admit(early, 2) == ""
     for ended in (inside, early):
         end_lease(ended)
-    assert admit(late, 1_000) == "waiting until it is the turn, after benchmark"
+    assert admit(late, 1_000) == "waiting for its turn, after benchmark"
     assert admit(benchmark, ALONE) == ""
     end_lease(benchmark)
     assert admit(late, 1_000) == ""
@@ -144,7 +144,7 @@ def test_who_asks_again_keeps_its_place(make_run: MakeRun, own_host: Path) -> No
     assert admit(waiting, ALONE) != ""
     age(entries(own_host)["waiting"], 50)
 
-    assert admit(make_run("late"), 2) == "waiting until it is the turn, after waiting"
+    assert admit(make_run("late"), 2) == "waiting for its turn, after waiting"
 
 
 @pytest.mark.parametrize("kind", ["process", "time"])
@@ -237,19 +237,20 @@ def test_judging_does_not_wait_for_runs(make_run: MakeRun, own_host: Path) -> No
     assert set(entries(own_host)) == {"a", "b", "waiting"}
 
 
-@pytest.mark.parametrize(
-    ("inside", "why"),
-    [
-        (ALONE, "waiting until this host's benchmark has ended: first"),
-        (2, "waiting until it is the turn, after benchmark"),
-    ],
-)
-def test_judging_waits_for_a_benchmark(make_run: MakeRun, own_host: Path, inside: int, why: str) -> None:
-    """Judging waits for a benchmark that runs, or that asked before; an interrupted wait leaves no entry."""
-    first, benchmark = make_run("first"), make_run("benchmark")
-    assert admit(first, inside) == ""
-    assert admit(benchmark, ALONE) != ""
+def test_judging_waits_for_a_benchmark(make_run: MakeRun, own_host: Path) -> None:
+    """Judging waits for a benchmark that runs, not for one that waits: runs before it may need the workers.
 
+    An interrupted wait leaves no entry.
+    """
+    first, benchmark = make_run("first"), make_run("benchmark")
+    assert admit(first, 2) == ""
+    assert admit(benchmark, ALONE) != ""
+    with sharing_host("judging", interrupt):
+        end_lease(first)
+        assert "judging (process" in admit(benchmark, ALONE)
+    assert admit(benchmark, ALONE) == ""
+
+    why = "waiting until this host's benchmark has ended: benchmark"
     with pytest.raises(HarnessError, match=why), sharing_host("judging", interrupt):
         pytest.fail("it did not wait")
     assert set(entries(own_host)) == {"first", "benchmark"}
@@ -319,7 +320,7 @@ def test_what_others_made_is_only_read(make_run: MakeRun, own_host: Path, monkey
     )
     assert admit(make_run("run"), 2) == ""
 
-    assert opened == [(own_host, os.O_RDONLY)]
+    assert opened == [(own_host, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)]
     assert own_host.stat().st_mode & 0o7777 == 0o755
 
 

@@ -107,8 +107,8 @@ def test_a_lease_by_time_is_renewed_by_whoever_works(  # noqa: PLR0917  # of fou
     clock.until = clock.now + work_s
     clock.on_tick = reap
     if dies:  # nothing is renewed after its last tick
-        renew = leftovers_module._renew_lease
-        monkeypatch.setattr(leftovers_module, "_renew_lease", lambda run: clock.now < clock.until and renew(run))
+        renew = leftovers_module.renew_lease
+        monkeypatch.setattr(leftovers_module, "renew_lease", lambda run: clock.now < clock.until and renew(run))
     with leftovers_module.hold_step(run, 1):
         assert clock.arrived.wait(30)
     assert clock.now == 1000 + work_s

@@ -219,7 +219,7 @@ def test_a_run_that_ended_between_two_stages_is_broken(run: Path, calls: list[st
     salvage(run)
 
     assert calls == ["start_cluster", "create_topics", "start_clients", "stop_clients", "collect", "tear_down"]
-    assert errors(run) == [("", "salvage", "The run was ended before capture_before.")]
+    assert errors(run) == [("", "collect", "capture_before did not complete.")]
 
 
 def test_a_disk_that_takes_no_event_keeps_nothing_running(
