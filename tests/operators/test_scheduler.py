@@ -119,7 +119,7 @@ def metrics_address(running: Running) -> str:
 @pytest.mark.slow
 def test_metrics_are_served_beside_airflow(running: Running) -> None:
     """``up`` serves metrics if requested."""
-    with urllib.request.urlopen(metrics_address(airflow), timeout=10) as answer:
+    with urllib.request.urlopen(metrics_address(running), timeout=10) as answer:
         assert b"# TYPE plimsoll_replica_lag_records gauge" in answer.read()
 
 
@@ -134,7 +134,7 @@ def test_down_ends_every_process(running: Running) -> None:
     assert session_members(session) == set()
     assert not airflow.down(running.world.home)
     with pytest.raises(OSError, match="refused"):
-        urllib.request.urlopen(metrics_address(airflow), timeout=10)
+        urllib.request.urlopen(metrics_address(running), timeout=10)
 
 
 def test_what_ends_is_started_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
