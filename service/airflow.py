@@ -302,7 +302,8 @@ def _session(process: psutil.Process) -> int:
 
 def _await_health(url: str, log: Path, names: Collection[str]) -> None:
     wait_until(
-        lambda: _may_come_up(log) and _are_healthy(names, _health(url)),
+        # Airflow loads what tasks ask at the first request, which took the first task 4 s.
+        lambda: _may_come_up(log) and _health(url, "execution/health") and _are_healthy(names, _health(url)),
         limit_s=_UP_LIMIT_S,
         every_s=_LOOK_S,
         what=f"Airflow to start at {url} (log: {log})",
@@ -323,9 +324,9 @@ def _are_healthy(names: Collection[str], health: Mapping[str, Any]) -> bool:
     return all(health.get(name, {}).get("status") == "healthy" for name in names)
 
 
-def _health(url: str) -> dict[str, Any]:
+def _health(url: str, path: str = "api/v2/monitor/health") -> dict[str, Any]:
     try:
-        with urllib.request.urlopen(f"{url}/api/v2/monitor/health", timeout=2) as answer:
+        with urllib.request.urlopen(f"{url}/{path}", timeout=2) as answer:
             health: dict[str, Any] = json.load(answer)
             return health
     except (OSError, ValueError):

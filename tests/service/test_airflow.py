@@ -145,7 +145,7 @@ def own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     monkeypatch.setattr(airflow, "_COMPONENTS", [["sleep", "60"]])
     monkeypatch.setattr(airflow, "_OF_UP", [["sleep", "61"]])
     healthy = {name: {"status": "healthy"} for name in airflow._ALL}
-    monkeypatch.setattr(airflow, "_health", lambda _: healthy if airflow._processes(home) else {})
+    monkeypatch.setattr(airflow, "_health", lambda *_: healthy if airflow._processes(home) else {})
     monkeypatch.setattr(airflow, "end_left", lambda address, _: (home / "ended").write_text(address.url))
     yield home
     airflow.down(home)
