@@ -9,7 +9,7 @@ import json
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cache, partial
+from functools import cache, partial, wraps
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from evidence.columns import NULL, Bools, Ints, Names, groups, producer_of
 from evidence.facts import Permitted
+from evidence.partition import PartitionEvidence
 from evidence.sources import Source
 from history.partition import TopicPartition
 
@@ -105,6 +106,16 @@ def checks_of(found: Iterable[Check]) -> Checks:
             violations.append(check)
     violated_ns = np.array([NULL if each.t_ns is None else each.t_ns for each in violations], dtype=np.int64)
     return Checks(checked, violated_ns, lambda place: violations[place].evidence)
+
+
+def gathered(check: Callable[[PartitionEvidence], Iterable[Check]]) -> Callable[[PartitionEvidence], Checks]:
+    """Decorate a function that yields checks: return their counts and violations instead."""
+
+    @wraps(check)
+    def gather(of: PartitionEvidence) -> Checks:
+        return checks_of(check(of))
+
+    return gather
 
 
 @dataclass

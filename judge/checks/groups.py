@@ -13,7 +13,7 @@ import numpy as np
 from evidence.columns import FINAL, Ints, covered
 from evidence.groups import Commits, GroupEvidence, Ownership, Reads
 from evidence.partition import PartitionEvidence
-from judge.checks.findings import Cases, Check, Checks, checks_of, columns_of
+from judge.checks.findings import Cases, Check, Checks, columns_of, gathered
 from judge.checks.records import record
 
 
@@ -44,7 +44,8 @@ def group_skip(of: PartitionEvidence) -> Cases:
 _NONE = np.empty(0, dtype=np.int64)
 
 
-def i29_starts_at_committed(of: PartitionEvidence) -> Checks:
+@gathered
+def i29_starts_at_committed(of: PartitionEvidence) -> Iterator[Check]:
     """I29 (at-least-once). From the group's committed offset (without one: auto.offset.reset) to the owner's start: its
     first record read or, unless the group commits ahead of processing, an earlier requested commit beyond its reads.
     Sound: the owner fetched the committed offset before, at most the largest that any member had requested to commit.
@@ -52,7 +53,6 @@ def i29_starts_at_committed(of: PartitionEvidence) -> Checks:
     group = _group(of)
     drained = np.sort(of.polls.offset[of.polls.pass_ == FINAL])
     asked = np.maximum.accumulate(group.commits.offset) if len(group.commits) else _NONE
-    found = []
     for owned in group.owned:
         if (began := _began(group, owned)) is None:
             continue
@@ -61,8 +61,7 @@ def i29_starts_at_committed(of: PartitionEvidence) -> Checks:
         committed = int(asked[before]) if before >= 0 else 0
         passed = int(np.searchsorted(drained, first) - np.searchsorted(drained, committed)) if first > committed else 0
         evidence = {"member": _name(of, owned), "committed": committed, "started": first, "skipped": passed}
-        found.append(Check(began_ns, passed > 0, evidence))
-    return checks_of(found)
+        yield Check(began_ns, passed > 0, evidence)
 
 
 def _began(group: GroupEvidence, owned: Ownership) -> tuple[int, int] | None:
@@ -78,14 +77,14 @@ def _began(group: GroupEvidence, owned: Ownership) -> tuple[int, int] | None:
     return min((each for each in found if each[0] <= owned.to_ns), default=None)
 
 
-def i30_rereads_uncommitted_only(of: PartitionEvidence) -> Checks:
+@gathered
+def i30_rereads_uncommitted_only(of: PartitionEvidence) -> Iterator[Check]:
     """I30 (at-least-once). Nothing below an offset committed before its assignment. Sound: it receives that offset, or
     a later one, if the commit was answered before the assignment.
     """
     group = _group(of)
     taken = group.taken
     answered, highest = _highest_answered(taken)
-    found = []
     for owned, reads in _read_by_owners(group):
         before = int(np.searchsorted(answered, owned.from_ns)) - 1
         if before < 0:
@@ -93,8 +92,7 @@ def i30_rereads_uncommitted_only(of: PartitionEvidence) -> Checks:
         row = int(np.argmin(reads.first))
         first, committed = int(reads.first[row]), int(highest[before])
         evidence = {"member": _name(of, owned), "committed": committed, "read": first}
-        found.append(Check(int(reads.received_ns[row]), first < committed, evidence))
-    return checks_of(found)
+        yield Check(int(reads.received_ns[row]), first < committed, evidence)
 
 
 def i31_commits_never_fall(of: PartitionEvidence) -> Checks:
@@ -116,14 +114,14 @@ def i31_commits_never_fall(of: PartitionEvidence) -> Checks:
     return Checks(int(later.size), taken.asked_ns[fell], evidence)
 
 
-def i32_one_owner(of: PartitionEvidence) -> Checks:
+@gathered
+def i32_one_owner(of: PartitionEvidence) -> Iterator[Check]:
     """I32 (at-least-once). No commit of an earlier owner succeeds after the next owner's start, and no earlier owner
     that the coordinator can reach still has the partition. Sound: a member gives the partition up before the next one
     receives it (KIP-429, KIP-848), or its session ends. A member counts as unreachable within two session time-outs
     after a fault, and after one without a read.
     """
     group = _group(of)
-    found = []
     last: Ownership | None = None  # the earlier one that ends last
     for owned in group.owned:
         if last is not None and last.member != owned.member:
@@ -135,10 +133,9 @@ def i32_one_owner(of: PartitionEvidence) -> Checks:
                 "next_owner": _name(of, owned),
                 "committed": late,
             }
-            found.append(Check(owned.from_ns, late is not None or both, evidence))
+            yield Check(owned.from_ns, late is not None or both, evidence)
         if last is None or owned.to_ns >= last.to_ns:
             last = owned
-    return checks_of(found)
 
 
 def _late_commit(group: GroupEvidence, last: Ownership, owned: Ownership) -> int | None:

@@ -16,7 +16,7 @@ from evidence.views import last_views
 from history.partition import TopicPartition
 from history.words import in_words
 from judge.checks import agreement, elections, groups, isr_changes, log_content, readers, replicas, shares, watermarks
-from judge.checks.findings import Check, Checks, Findings, Tally, checks_of
+from judge.checks.findings import Checks, Findings, Tally, gathered
 
 
 class Required(Enum):
@@ -45,10 +45,6 @@ class Invariant(NamedTuple):
     applies: Callable[[PartitionEvidence], bool] = lambda _: True
     occasion: Callable[[PartitionEvidence], bool] = lambda _: True
     documented: tuple[Callable[..., Any], ...] = ()
-
-
-def _of_rows(of_history: Callable[[PartitionEvidence], Iterable[Check]]) -> Callable[[PartitionEvidence], Checks]:
-    return lambda of: checks_of(of_history(of))
 
 
 def _followed(of: PartitionEvidence) -> bool:
@@ -204,7 +200,7 @@ INVARIANTS = {
     "I19": Invariant(
         "a leader epoch has one leader",
         (
-            _of_rows(
+            gathered(
                 lambda of: elections.i19_one_leader_per_epoch(
                     of.states, of.lines, last_views(of.where, of.views, of.names)
                 )
@@ -215,7 +211,7 @@ INVARIANTS = {
     ),
     "I20": Invariant(
         "a new leader comes from the ISR, first in the assignment's order",
-        (_of_rows(lambda of: elections.i20_clean_election(of.states)),),
+        (gathered(lambda of: elections.i20_clean_election(of.states)),),
         reads=sources("history"),
         required=Required.NEVER,
         clean=True,
@@ -223,7 +219,7 @@ INVARIANTS = {
     ),
     "I21": Invariant(
         "leader, ISR, ELR and epochs make sense in the controller's own history",
-        (_of_rows(lambda of: elections.i21_history_in_order(of.states, of.effective_min_isr)),),
+        (gathered(lambda of: elections.i21_history_in_order(of.states, of.effective_min_isr)),),
         reads=sources("history"),
         documented=(elections.i21_history_in_order,),
     ),
@@ -254,7 +250,7 @@ INVARIANTS = {
     ),
     "I25": Invariant(
         "a boot takes its high watermark from its checkpoint, within its own log",
-        (_of_rows(lambda of: elections.i25_boot_high_watermark(of.lines, of.captures, of.new_logs)),),
+        (gathered(lambda of: elections.i25_boot_high_watermark(of.lines, of.captures, of.new_logs)),),
         reads=sources("server logs", "offsets", "checkpoints"),
         clean=True,
         documented=(elections.i25_boot_high_watermark,),

@@ -11,7 +11,7 @@ import numpy as np
 
 from evidence.facts import FOREVER_NS, SLACK_NS, UNFENCED_NS, Row, longest_outside
 from evidence.partition import PartitionEvidence
-from judge.checks.findings import Check, Checks, checks_of
+from judge.checks.findings import Check, gathered
 
 # Each ends a leader's proposal.
 _ENDS = frozenset({"isr_updated", "isr_reset", "leader_started", "follower_started", "isr_shrinking", "log_loaded"})
@@ -80,17 +80,14 @@ def _shown_another(of: PartitionEvidence, leader: int, isr: Set[int], from_ns: i
     return until_ns
 
 
-def i38_isr_changes_end(of: PartitionEvidence) -> Checks:
+@gathered
+def i38_isr_changes_end(of: PartitionEvidence) -> Iterator[Check]:
     """I38 (C16, C18, C38), timed. Committed, rejected or abandoned (KIP-497). Until then the leader waits for the
     leaving replicas, so that acks=all hangs once one stops (KAFKA-1382). From the leader's log line "Shrinking ISR" to
     "ISR updated", "Failed to alter partition", a new leader epoch, the next proposal or a restart; with KRaft also to
     another ISR in the leader's metadata. Violated after controller.socket.timeout.ms and 10 s without a fault on broker
     or controller, in which a lost request is sent again. An expansion has no log line.
     """
-    return checks_of(_changes(of))
-
-
-def _changes(of: PartitionEvidence) -> Iterator[Check]:
     seen_ns = int(of.views.received_ns.max(initial=0))
     for each in (each for own in proposals(of).values() for each in own):
         over = each.until_ns < FOREVER_NS

@@ -8,7 +8,7 @@ from typing import NamedTuple
 from evidence.partition import PartitionEvidence
 from evidence.readers import ReaderEvidence
 from history.readers import LIVE_CONSUMER
-from judge.checks.findings import Check, Checks, checks_of
+from judge.checks.findings import Check, gathered
 
 
 class _Reading(NamedTuple):
@@ -16,7 +16,8 @@ class _Reading(NamedTuple):
     position: int | None = None
 
 
-def i37_readers_reach_the_end(of: PartitionEvidence) -> Checks:
+@gathered
+def i37_readers_reach_the_end(of: PartitionEvidence) -> Iterator[Check]:
     """I37 (C2). The high watermark, or with read_committed the last stable offset (documentation of Kafka's Consumer).
     Every partition of a group's topic has a member while one lives (KIP-62, KIP-848). Positions are compared, as
     markers and compacted records take offsets. Violated only if
@@ -26,10 +27,6 @@ def i37_readers_reach_the_end(of: PartitionEvidence) -> Checks:
       lost its partitions or polls again;
     - the reader reported its position until then. Otherwise reader and run are undecided.
     """
-    return checks_of(_checks(of))
-
-
-def _checks(of: PartitionEvidence) -> Iterator[Check]:
     if of.readers is None:
         return
     facts = of.readers.facts

@@ -6,7 +6,7 @@ compared only if, from two lock durations before the first until the second, no 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -14,7 +14,7 @@ import numpy as np
 from evidence.columns import FINAL, NULL, Bools, Codes, Ints, largest, positions_in, smallest
 from evidence.partition import PartitionEvidence
 from evidence.shares import ACCEPT, RELEASE, ShareEvidence
-from judge.checks.findings import Cases, Check, Checks, checks_of
+from judge.checks.findings import Cases, Check, Checks, gathered
 from judge.checks.records import record
 
 FAULTS = "as many faults as the record lacks deliveries may have taken it from members that had not accepted it"
@@ -93,15 +93,16 @@ def _left(of: PartitionEvidence, share: ShareEvidence) -> _Open:
     return _Open(*(column[left] for column in found))
 
 
-def i37_nothing_left(of: PartitionEvidence) -> Checks:
+@gathered
+def i37_nothing_left(of: PartitionEvidence) -> Iterator[Check]:
     """I37, share groups, from 4.2: once the group came to rest, no record is a ``stuck_record`` (KIP-932)."""
     share = of.share
     rest_ns = _rest_ns(of, share) if share is not None and of.clean else 0
     if share is None or rest_ns < share.facts.still_ns:
-        return checks_of([])
+        return
     left = _left(of, share).offset
     shown = {"records_left": left.size, "first_offset": int(left.min(initial=2**63 - 1)), "still_ns": rest_ns}
-    return checks_of([Check(None, bool(left.size), shown)])
+    yield Check(None, bool(left.size), shown)
 
 
 def undecided_shares(of: PartitionEvidence) -> list[str]:

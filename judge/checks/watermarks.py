@@ -6,7 +6,7 @@ clock.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import cache
 from itertools import pairwise
 
@@ -16,7 +16,7 @@ from evidence.columns import NULL, Bools, Ints, Samples, groups, joined
 from evidence.facts import SETTLE_NS, PartitionFacts, Stretch, at_most_all, is_short, outside
 from evidence.partition import PartitionEvidence
 from evidence.views import known_since
-from judge.checks.findings import Check, Checks, checks_of, columns_of
+from judge.checks.findings import Check, Checks, columns_of, gathered
 from judge.checks.isr_changes import waiting
 
 
@@ -28,30 +28,27 @@ def tops(values: Ints) -> Ints:
     return np.maximum.accumulate(place)
 
 
-def i4_follower_falls_once(evidence: PartitionEvidence) -> Checks:
+@gathered
+def i4_follower_falls_once(evidence: PartitionEvidence) -> Iterator[Check]:
     """I4 (C11, C46), clean topics. Sound: a follower takes its HW from the leader's responses, and a leader's HW
     never falls within an epoch (I3). So only the epoch's first response may lower the follower's HW. No clean
     truncation lowers it (I6).
     """
     samples = evidence.samples.with_epoch
-    return checks_of(_falls(samples))
-
-
-def _falls(samples: Samples) -> Iterator[Check]:
     for (broker_id, incarnation, leader_epoch), rows in groups(samples.broker, samples.incarnation, samples.epoch):
         own = samples.take(rows[_one_after_another(samples.sent_ns[rows], samples.received_ns[rows])])
         if len(own) < 2:
             continue
         fallen = np.flatnonzero(own.hw[1:] < own.hw[:-1]) + 1
         violated = fallen.size > 1
-        evidence = {
+        shown = {
             "broker_id": broker_id,
             "incarnation": None if incarnation == NULL else incarnation,
             "leader_epoch": leader_epoch,
             "fell_to": own.hw[fallen].tolist(),
             "at_ns": own.received_ns[fallen].tolist(),
         }
-        yield Check(int(own.received_ns[fallen[1]]) if violated else None, violated, evidence)
+        yield Check(int(own.received_ns[fallen[1]]) if violated else None, violated, shown)
 
 
 def _one_after_another(sent_ns: Ints, received_ns: Ints) -> Ints:
@@ -144,19 +141,21 @@ def i9_follower_below_leader(evidence: PartitionEvidence) -> Checks:
     return Checks(checked, samples.received_ns[of_leader], evidence_of)
 
 
-def i11_frozen_below_min_isr(evidence: PartitionEvidence) -> Checks:
+@gathered
+def i11_frozen_below_min_isr(evidence: PartitionEvidence) -> Iterable[Check]:
     """I11 (C4, C18, C48), from 3.7.0 (KAFKA-15583, KIP-966), min.insync.replicas > 1. Checked from two seconds after
     the leader's own metadata showed this ISR: until then a fenced but live follower may move HW. Not checked while the
     controller has not answered the leader's proposal of a smaller ISR, and for two seconds afterwards: until then the
     leader's maximal ISR includes the leaving replicas (KIP-497; I38 checks that an answer comes). Up to 3.6 such a
     move is a ``behaviour_change``.
     """
-    return checks_of(_below_min_isr(evidence) if evidence.strict_min_isr else [])
+    return _below_min_isr(evidence) if evidence.strict_min_isr else ()
 
 
-def hw_below_min_isr(evidence: PartitionEvidence) -> Checks:
+@gathered
+def hw_below_min_isr(evidence: PartitionEvidence) -> Iterable[Check]:
     """Up to Kafka 3.6, by design: HW moves while the ISR is below min.insync.replicas (from 3.7 I11 forbids it)."""
-    return checks_of(_below_min_isr(evidence) if evidence.lax_min_isr else [])
+    return _below_min_isr(evidence) if evidence.lax_min_isr else ()
 
 
 def _below_min_isr(evidence: PartitionEvidence) -> Iterator[Check]:
@@ -195,15 +194,12 @@ def _within(samples: Samples, from_ns: int, until_ns: int) -> Samples:
     return asked.take(asked.received_ns <= until_ns)
 
 
-def i22_hw_reaches_epoch_start(evidence: PartitionEvidence) -> Checks:
+@gathered
+def i22_hw_reaches_epoch_start(evidence: PartitionEvidence) -> Iterator[Check]:
     """I22 (C12), clean topics, timed. Once every member has fetched. Violated if one state of the history outlasted an
     eviction and the settling time, with leader and controllers within reach; from 3.7 with an ISR of
     min.insync.replicas.
     """
-    return checks_of(_epoch_starts(evidence))
-
-
-def _epoch_starts(evidence: PartitionEvidence) -> Iterator[Check]:
     samples = evidence.samples.with_epoch
     first = min(evidence.leaders, default=0)
     of_epoch: dict[int, list[Stretch]] = {}
@@ -233,15 +229,12 @@ def _late(shown: Samples, stretches: Sequence[Stretch], facts: PartitionFacts) -
     return None
 
 
-def i23_evicted_in_time(evidence: PartitionEvidence) -> Checks:
+@gathered
+def i23_evicted_in_time(evidence: PartitionEvidence) -> Iterator[Check]:
     """I23 (C16, C17, C38), timed. With traffic, within 1.5 x replica.lag.time.max.ms (or the follower's session, if
     shorter) and a settling time. Violated only if the leader remained, answered, and had three log end offsets within
     the first second (a follower with its LEO is never evicted for lag), and a controller acted within its reach.
     """
-    return checks_of(_evictions(evidence))
-
-
-def _evictions(evidence: PartitionEvidence) -> Iterator[Check]:
     samples = evidence.samples.with_epoch
     limit_ns = evidence.max_isr_lag_ns + SETTLE_NS
     decided_ns = np.array([state.t_ns for state in evidence.dated], dtype=np.int64)
@@ -287,15 +280,12 @@ def _had_to_go(of_leader: Samples, from_ns: int, until_ns: int) -> bool:
     return early.size >= 3 and int(led.received_ns[-1]) >= until_ns - 1_000_000_000
 
 
-def i24_caught_up_at_join(evidence: PartitionEvidence) -> Checks:
+@gathered
+def i24_caught_up_at_join(evidence: PartitionEvidence) -> Iterator[Check]:
     """I24 (C15, C24, C38), clean topics (KAFKA-7128). Its LEO has also reached the start of the leader epoch in which
     the leader requested the join. Checked on the replica's first sample after the join, in the same controller state: a
     member does not truncate.
     """
-    return checks_of(_joins(evidence))
-
-
-def _joins(evidence: PartitionEvidence) -> Iterator[Check]:
     samples = evidence.samples.with_epoch
     for (before, _, _), (after, since_ns, until_ns) in pairwise(evidence.stretches):
         joined = set(after.isr) - set(before.isr)
