@@ -199,7 +199,7 @@ class PartitionFacts:
     ``clean``: all committed records must be present. ``kept``: nothing is compacted. ``expires``: an imported topic's
     retention may have deleted any record.
 
-    ``lines`` are ``kafka_files.broker_log.BROKER_LOG``, ``captures`` ``history.tables.OFFSETS``.
+    ``lines`` are rows of ``kafka_files.broker_log``, ``captures`` ``history.tables.OFFSETS``.
 
     ``starts`` maps a leader epoch to its start offset. ``stale_controller_ns`` adds to ``max_isr_lag_ns`` while brokers
     are unreachable. ``effective_min_isr`` is the largest min(min.insync.replicas, replicas), ``lowest_min_isr`` the

@@ -12,34 +12,9 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
-
 from history.manifest import Manifest
 from history.partition import TopicPartition
 from kafka_files.clock import Clock, wall_ns
-
-# kind: isr_shrinking | isr_updated | isr_reset | isr_refused | leader_started | follower_started | truncating |
-# hw_lowered | log_loaded | leo_recorded (DEBUG)
-BROKER_LOG = pa.schema(
-    [
-        pa.field("broker_id", pa.int32(), nullable=False),
-        pa.field("line", pa.int32(), nullable=False),
-        pa.field("t_ns", pa.int64()),  # null: no clock pairs
-        pa.field("kind", pa.string(), nullable=False),
-        pa.field("topic", pa.string(), nullable=False),
-        pa.field("partition", pa.int32(), nullable=False),
-        pa.field("leader_epoch", pa.int32()),
-        pa.field("partition_epoch", pa.int32()),
-        pa.field("high_watermark", pa.int64()),  # hw_lowered: the new one
-        pa.field("previous_high_watermark", pa.int64()),
-        pa.field("log_end_offset", pa.int64()),  # truncating: the target offset
-        pa.field("isr", pa.list_(pa.int32())),  # isr_shrinking: requested; isr_refused: rejected
-        pa.field("out_of_sync", pa.map_(pa.int32(), pa.int64())),  # leaving brokers' log ends
-        pa.field("under_min_isr", pa.bool_()),
-        pa.field("follower", pa.int32()),
-        pa.field("text", pa.string(), nullable=False),
-    ]
-)
 
 _AT = re.compile(r"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}[+-]\d{4}) \[.*?\] [A-Z]+ \S+ - (.*)")
 _OF = r"\[Partition (?P<tp>\S+) broker=\d+\] "
@@ -139,7 +114,11 @@ def _parse(line: str) -> dict[str, Any] | None:
 
 
 def read_broker_logs(brokers: Path, manifest: Manifest, clock: Clock) -> Iterator[dict[str, Any]]:
-    """Yield rows of ``BROKER_LOG`` about the run's topics."""
+    """Yield rows about the run's topics: node id, line number, ``t_ns`` (None: no clock pairs) and ``parse``'s values.
+
+    ``high_watermark`` of hw_lowered is the new one, ``log_end_offset`` of truncating its target. ``isr`` of
+    isr_shrinking is requested, of isr_refused rejected. ``out_of_sync`` are leaving brokers with their log ends.
+    """
     for node in manifest.brokers:
         for number, line in enumerate(_lines(brokers / node.name / "server.log"), 1):
             said = parse(line)

@@ -106,7 +106,7 @@ def named(
 ) -> list[dict[str, Any]]:
     """Return rows of the invariants table with their ``known_bug``, which the reason describes.
 
-    ``lines`` are ``kafka_files.broker_log.BROKER_LOG``.
+    ``lines`` are rows of ``kafka_files.broker_log``.
     """
     present = list(kafka_versions)
     bugs = [bug for bug in KNOWN_BUGS if any(affected(bug.issue, version, mode) for version in present)]
