@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
 from typing import Any
 
 from evidence.facts import STALE_METADATA_NS, NewLog, Row
-from judge.checks.findings import Check
+from evidence.partition import PartitionEvidence
+from evidence.views import last_views
+from judge.checks.findings import Check, gathered
 from kafka_files.states import State
 
 
-def i19_one_leader_per_epoch(states: Sequence[State], lines: Iterable[Row], views: Iterable[Row]) -> Iterator[Check]:
+@gathered
+def i19_one_leader_per_epoch(of: PartitionEvidence) -> Iterator[Check]:
     """I19 (C29, C32). Named by the controller's history, log lines "starts at leader epoch", and metadata views. A
     broker that wrongly believes that it leads goes unnoticed unless it logs it: the probe sends no request that only
     leaders answer.
@@ -21,13 +24,13 @@ def i19_one_leader_per_epoch(states: Sequence[State], lines: Iterable[Row], view
     def add(epoch: int, leader: int, source: str) -> None:
         named.setdefault(epoch, {}).setdefault(leader, set()).add(source)
 
-    for state in states:
+    for state in of.states:
         if state.leader >= 0:
             add(state.leader_epoch, state.leader, state.source)
-    for line in lines:
+    for line in of.lines:
         if line["kind"] == "leader_started":
             add(line["leader_epoch"], line["broker_id"], "broker_log")
-    for view in views:
+    for view in last_views(of.where, of.views, of.names):
         if view["leader"] is not None and view["leader"] >= 0 and view["leader_epoch"] is not None:
             add(view["leader_epoch"], view["leader"], "metadata")
     for epoch, leaders in sorted(named.items()):
@@ -35,12 +38,13 @@ def i19_one_leader_per_epoch(states: Sequence[State], lines: Iterable[Row], view
         yield Check(None, len(leaders) > 1, {"leader_epoch": epoch, "leaders": said})
 
 
-def i20_clean_election(history: Sequence[State]) -> Iterator[Check]:
+@gathered
+def i20_clean_election(of: PartitionEvidence) -> Iterator[Check]:
     """I20 (C6, C34 to C37), unclean.leader.election.enable=false. The first assigned replica in the new ISR; it was in
     the ISR before, or in the ELR, if no member remained (4.0+), also within one record. Excluded: reassignments, and
     elections of the last known leader (KIP-966), a ``behaviour_change``.
     """
-    for before, after in pairwise(history):
+    for before, after in pairwise(of.states):
         changed = after.leader >= 0 and after.leader != before.leader
         moved = before.adding or before.removing or before.replicas != after.replicas
         if not changed or moved or last_known_leader(before, after):
@@ -86,12 +90,13 @@ def _stayed(before: State, after: State) -> bool:
     return not set(before.isr).isdisjoint(after.isr)
 
 
-def i21_history_in_order(history: Sequence[State], effective_min_isr: int) -> Iterator[Check]:
+@gathered
+def i21_history_in_order(of: PartitionEvidence) -> Iterator[Check]:
     """I21 (C20, C30). The partition epoch grows by one; the leader epoch never falls, and grows with each new leader.
     Leader in ISR, ISR in assignment. ELR and ISR are disjoint; the ELR is empty while the ISR has min.insync.replicas
     members (4.0+).
     """
-    for before, after in zip([None, *history], history, strict=False):
+    for before, after in zip([None, *of.states], of.states, strict=False):
         wrong = [
             text
             for text, found in {
@@ -99,7 +104,7 @@ def i21_history_in_order(history: Sequence[State], effective_min_isr: int) -> It
                 "the ISR is not within the assignment": bool(after.replicas and set(after.isr) - set(after.replicas)),
                 "ELR and ISR overlap": bool(set(after.elr) & set(after.isr)),
                 "ELR is not empty although the ISR is sufficient": bool(after.elr)
-                and len(after.isr) >= effective_min_isr,
+                and len(after.isr) >= of.effective_min_isr,
                 **({} if before is None else _out_of_order(before, after)),
             }.items()
             if found
@@ -130,14 +135,13 @@ def _out_of_order(before: State, after: State) -> dict[str, bool]:
     }
 
 
-def i25_boot_high_watermark(
-    lines: Sequence[Row], captures: Sequence[Row], new_logs: Sequence[NewLog] = ()
-) -> Iterator[Check]:
+@gathered
+def i25_boot_high_watermark(of: PartitionEvidence) -> Iterator[Check]:
     """I25 (C39), clean topics. The HW in "Log loaded … with initial high watermark" is at most the replica's log end
     offset at its start; a checkpointed HW at most that of a later capture (I6).
     """
-    yield from _loaded_logs(lines)
-    yield from _checkpoints(captures, new_logs)
+    yield from _loaded_logs(of.lines)
+    yield from _checkpoints(of.captures, of.new_logs)
 
 
 def _loaded_logs(lines: Sequence[Row]) -> Iterator[Check]:

@@ -12,11 +12,10 @@ import numpy as np
 from evidence.columns import FINAL
 from evidence.partition import PartitionEvidence
 from evidence.sources import GROUP, SHARE, Gaps, counted, sources
-from evidence.views import last_views
 from history.partition import TopicPartition
 from history.words import in_words
 from judge.checks import agreement, elections, groups, isr_changes, log_content, readers, replicas, shares, watermarks
-from judge.checks.findings import Checks, Findings, Tally, gathered
+from judge.checks.findings import Checks, Findings, Tally
 
 
 class Required(Enum):
@@ -30,7 +29,7 @@ class Required(Enum):
 class Invariant(NamedTuple):
     """An invariant and the functions that check it on one partition.
 
-    ``documented``: describe it, if ``checks`` only call them. ``applies``: it holds (``clean``: only on clean topics);
+    ``applies``: it holds (``clean``: only on clean topics);
     ``occasion``: something that it concerns happened, so that ``required`` decides. ``reads``: needed for a pass;
     ``whole``: a gap could look like a violation.
     """
@@ -44,7 +43,6 @@ class Invariant(NamedTuple):
     clean: bool = False
     applies: Callable[[PartitionEvidence], bool] = lambda _: True
     occasion: Callable[[PartitionEvidence], bool] = lambda _: True
-    documented: tuple[Callable[..., Any], ...] = ()
 
 
 def _followed(of: PartitionEvidence) -> bool:
@@ -199,29 +197,20 @@ INVARIANTS = {
     ),
     "I19": Invariant(
         "a leader epoch has one leader",
-        (
-            gathered(
-                lambda of: elections.i19_one_leader_per_epoch(
-                    of.states, of.lines, last_views(of.where, of.views, of.names)
-                )
-            ),
-        ),
+        (elections.i19_one_leader_per_epoch,),
         reads=sources("history", "server logs", "isr"),
-        documented=(elections.i19_one_leader_per_epoch,),
     ),
     "I20": Invariant(
         "a new leader comes from the ISR, first in the assignment's order",
-        (gathered(lambda of: elections.i20_clean_election(of.states)),),
+        (elections.i20_clean_election,),
         reads=sources("history"),
         required=Required.NEVER,
         clean=True,
-        documented=(elections.i20_clean_election,),
     ),
     "I21": Invariant(
         "leader, ISR, ELR and epochs make sense in the controller's own history",
-        (gathered(lambda of: elections.i21_history_in_order(of.states, of.effective_min_isr)),),
+        (elections.i21_history_in_order,),
         reads=sources("history"),
-        documented=(elections.i21_history_in_order,),
     ),
     "I22": Invariant(
         "a new leader's high watermark soon reaches its epoch's start",
@@ -250,10 +239,9 @@ INVARIANTS = {
     ),
     "I25": Invariant(
         "a boot takes its high watermark from its checkpoint, within its own log",
-        (gathered(lambda of: elections.i25_boot_high_watermark(of.lines, of.captures, of.new_logs)),),
+        (elections.i25_boot_high_watermark,),
         reads=sources("server logs", "offsets", "checkpoints"),
         clean=True,
-        documented=(elections.i25_boot_high_watermark,),
     ),
     "I26": Invariant(
         "log start <= last stable offset <= every later high watermark of the same leader",

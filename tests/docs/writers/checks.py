@@ -74,7 +74,7 @@ def _checks() -> str:
 def _invariants() -> Iterator[str]:
     for name, invariant in invariants.INVARIANTS.items():
         yield f"### {name}: {invariant.title}{_severity(invariant.severity)}\n"
-        for each in invariant.documented or invariant.checks:
+        for each in invariant.checks:
             text = re.sub(rf"^{name}(?:[,:] | \((.*?)\))", r"\1", _text(each))  # the heading names it
             yield f"{text[0].upper()}{text[1:]}\n"
         yield f"{_evidence(invariant)}\n"

@@ -3,6 +3,7 @@
 from evidence.facts import NewLog
 from judge.checks import elections
 from kafka_files.states import State
+from tests.evidence.probed import counted, partition
 
 
 def state(number, leader, epoch, isr, **other):
@@ -23,10 +24,25 @@ def view(observer, leader, epoch, isr, *, sent_ns):
     return where | {"isr": isr, "sent_ns": sent_ns, "received_ns": sent_ns + 1}
 
 
-def verdict(checks):
-    """Return (checked, violations)."""
-    found = list(checks)
-    return len(found), sum(check.violated for check in found)
+def i19(states, lines=(), views=()):
+    """Return (checked, violations) of I19."""
+    return counted(elections.i19_one_leader_per_epoch(partition((), views, states=states, lines=lines)))
+
+
+def i20(*states):
+    """Return (checked, violations) of I20."""
+    return counted(elections.i20_clean_election(partition(states=states)))
+
+
+def i21(history):
+    """Return the checks of I21, with min.insync.replicas=2."""
+    return elections.i21_history_in_order(partition(states=history, effective_min_isr=2))
+
+
+def i25(lines=(), captures=(), new_logs=()):
+    """Return (checked, violations) of I25."""
+    of = partition(lines=lines, captures=captures, new_logs=new_logs)
+    return counted(elections.i25_boot_high_watermark(of))
 
 
 def test_i19_two_leaders_in_one_epoch():
@@ -34,33 +50,33 @@ def test_i19_two_leaders_in_one_epoch():
     history = [state(0, 1, 0, [1, 2, 3]), state(1, -1, 1, [2]), state(2, 2, 2, [2])]
     other, own = line("leader_started", 2, leader_epoch=0), line("leader_started", 2, leader_epoch=2)
 
-    assert verdict(elections.i19_one_leader_per_epoch(history, [other, own], [])) == (2, 1)
-    assert verdict(elections.i19_one_leader_per_epoch(history, [own], [])) == (2, 0)
+    assert i19(history, [other, own], []) == (2, 1)
+    assert i19(history, [own], []) == (2, 0)
 
 
 def test_i19_a_view_without_a_leader_names_none():
     """I19 ignores metadata with leader -1; another leader violates it."""
     history = [state(0, 1, 0, [1])]
 
-    assert verdict(elections.i19_one_leader_per_epoch(history, [], [view("1", -1, 0, [1], sent_ns=0)])) == (1, 0)
-    assert verdict(elections.i19_one_leader_per_epoch(history, [], [view("1", 3, 0, [1], sent_ns=0)])) == (1, 1)
+    assert i19(history, [], [view("1", -1, 0, [1], sent_ns=0)]) == (1, 0)
+    assert i19(history, [], [view("1", 3, 0, [1], sent_ns=0)]) == (1, 1)
 
 
 def test_i20_a_leader_from_outside_the_isr():
     """I20 is violated if the new leader was outside the ISR."""
     before = state(0, 1, 0, [1, 2])
 
-    assert verdict(elections.i20_clean_election([before, state(1, 3, 1, [3])])) == (1, 1)
-    assert verdict(elections.i20_clean_election([before, state(1, 2, 1, [2])])) == (1, 0)
+    assert i20(before, state(1, 3, 1, [3])) == (1, 1)
+    assert i20(before, state(1, 2, 1, [2])) == (1, 0)
 
 
 def test_i20_the_first_in_the_assignment_leads():
     """I20 is violated unless the first replica of the assignment in the new ISR leads; reassignments are exempt."""
     before = state(0, 1, 0, [1, 2, 3])
 
-    assert verdict(elections.i20_clean_election([before, state(1, 3, 1, [2, 3])])) == (1, 1)
-    assert verdict(elections.i20_clean_election([before, state(1, 3, 1, [3])])) == (1, 0)
-    assert verdict(elections.i20_clean_election([before._replace(adding=(3,)), state(1, 3, 1, [2, 3])])) == (0, 0)
+    assert i20(before, state(1, 3, 1, [2, 3])) == (1, 1)
+    assert i20(before, state(1, 3, 1, [3])) == (1, 0)
+    assert i20(before._replace(adding=(3,)), state(1, 3, 1, [2, 3])) == (0, 0)
 
 
 def test_i20_with_an_empty_isr_the_eligible_replicas_count():
@@ -69,20 +85,20 @@ def test_i20_with_an_empty_isr_the_eligible_replicas_count():
     nobody = state(0, -1, 1, [], last_known_elr=(3,))
     recovering = state(1, 3, 2, [3], recovering=True)
 
-    assert verdict(elections.i20_clean_election([before, state(1, 2, 2, [2])])) == (1, 0)
-    assert verdict(elections.i20_clean_election([before, recovering])) == (1, 1)
-    assert verdict(elections.i20_clean_election([nobody, recovering])) == (0, 0)
-    assert verdict(elections.i20_clean_election([nobody._replace(elr=(2,)), recovering])) == (0, 0)
-    assert verdict(elections.i20_clean_election([nobody._replace(elr=(2,)), recovering._replace(elr=(2,))])) == (1, 1)
+    assert i20(before, state(1, 2, 2, [2])) == (1, 0)
+    assert i20(before, recovering) == (1, 1)
+    assert i20(nobody, recovering) == (0, 0)
+    assert i20(nobody._replace(elr=(2,)), recovering) == (0, 0)
+    assert i20(nobody._replace(elr=(2,)), recovering._replace(elr=(2,))) == (1, 1)
 
 
 def test_i20_the_isr_may_be_emptied_and_the_elr_elected_from_in_one_record():
     """I20 accepts a leader from the ELR in the record that empties the ISR, unless the old leader stays."""
     alone = state(0, 1, 0, [1], elr=(2,))
 
-    assert verdict(elections.i20_clean_election([alone, state(1, 2, 1, [2], elr=(1,))])) == (1, 0)
-    assert verdict(elections.i20_clean_election([alone, state(1, 3, 1, [3], elr=(1, 2))])) == (1, 1)
-    assert verdict(elections.i20_clean_election([alone, state(1, 2, 1, [1, 2])])) == (1, 1)
+    assert i20(alone, state(1, 2, 1, [2], elr=(1,))) == (1, 0)
+    assert i20(alone, state(1, 3, 1, [3], elr=(1, 2))) == (1, 1)
+    assert i20(alone, state(1, 2, 1, [1, 2])) == (1, 1)
 
 
 def test_a_leader_out_of_the_elr_is_told_from_the_last_in_the_isr():
@@ -101,8 +117,8 @@ def test_i21_a_history_in_order():
     """I21 accepts another leader in a new epoch only."""
     history = [state(0, 1, 0, [1, 2, 3]), state(1, 2, 1, [2, 3]), state(2, 2, 1, [1, 2, 3])]
 
-    assert verdict(elections.i21_history_in_order(history, 2)) == (3, 0)
-    assert verdict(elections.i21_history_in_order([history[0], state(1, 2, 0, [2, 3])], 2)) == (2, 1)
+    assert counted(i21(history)) == (3, 0)
+    assert counted(i21([history[0], state(1, 2, 0, [2, 3])])) == (2, 1)
 
 
 def test_i21_what_is_wrong_with_a_history():
@@ -119,7 +135,7 @@ def test_i21_what_is_wrong_with_a_history():
     }
 
     assert {
-        rule: [c.evidence["wrong"] for c in elections.i21_history_in_order(history, 2) if c.violated]
+        rule: [found.evidence(place)["wrong"] for found in [i21(history)] for place in range(found.violated_ns.size)]
         for rule, history in wrong.items()
     } == {rule: [[rule]] for rule in wrong}
 
@@ -130,7 +146,7 @@ def test_i25_a_boot_above_its_own_log():
 
     def check(log_end_offset):
         started = line("follower_started", 1, log_end_offset=log_end_offset)
-        return verdict(elections.i25_boot_high_watermark([loaded, started, {**started, "log_end_offset": 3}], []))
+        return i25([loaded, started, {**started, "log_end_offset": 3}])
 
     assert check(11) == (1, 1)
     assert check(12) == (1, 0)
@@ -144,9 +160,7 @@ def test_i25_a_checkpoint_above_a_later_log_end():
         return row | {"received_ns": at_ns + 1, "checkpoint_high_watermark": checkpoint, "log_end_offset": leo}
 
     def check(checkpoint, leo):
-        return verdict(
-            elections.i25_boot_high_watermark([], [captured("a", 0, checkpoint, 9), captured("b", 5, 1, leo)])
-        )
+        return i25(captures=[captured("a", 0, checkpoint, 9), captured("b", 5, 1, leo)])
 
     assert check(12, 11) == (1, 1)
     assert check(12, 12) == (1, 0)
@@ -160,7 +174,7 @@ def test_i25_a_new_log_is_not_held_to_the_old_ones_checkpoint():
     after = row | {"sent_ns": 20, "received_ns": 21, "checkpoint_high_watermark": 1, "log_end_offset": 3}
 
     def check(*new_logs):
-        return verdict(elections.i25_boot_high_watermark([], [before, after], new_logs))
+        return i25(captures=[before, after], new_logs=new_logs)
 
     assert check(NewLog(1, 15)) == (0, 0)
     assert check(NewLog(None, 15)) == (0, 0)
