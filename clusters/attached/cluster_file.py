@@ -74,7 +74,6 @@ class Hook(Model):
         return (match[1] for each in self.run for match in _PLACEHOLDER.finditer(each) if match[1])
 
     def arguments(self, values: Mapping[str, str]) -> list[str]:
-        """Return the program and its arguments with replaced placeholders."""
         return [_PLACEHOLDER.sub(lambda match: values[match[1]] if match[1] else match[0], each) for each in self.run]
 
 

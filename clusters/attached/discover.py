@@ -72,7 +72,6 @@ class Discovered:
 
     @property
     def replicas(self) -> list[tuple[TopicPartition, list[int]]]:
-        """Return each partition with its broker ids."""
         return _replicas(self.topics)
 
 
@@ -143,13 +142,13 @@ def _check(topic: str, error: str | None, file: ClusterFile, access: Access | No
         raise BadInput(f"The cluster does not describe the topic {topic!r}: {error}.")
 
 
-def grant(topic: str, file: ClusterFile, access: Access | None, operations: Sequence[str] = ("Read",)) -> str:
-    """Return the command that grants rights on a topic."""
-    return _grant(file, access, operations, f"--topic {topic}")
+def grant(topic: str, file: ClusterFile, access: Access | None) -> str:
+    """Return the command that grants the right to read a topic."""
+    return _grant(file, access, ("Read",), f"--topic {topic}")
 
 
 def grant_own(file: ClusterFile, access: Access | None, operations: Sequence[str]) -> str:
-    """Return that for all topics of runs."""
+    """Return the command that grants rights on all topics of runs."""
     return _grant(file, access, operations, f"--resource-pattern-type prefixed --topic {file.topics.prefix}")
 
 

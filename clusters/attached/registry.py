@@ -110,7 +110,6 @@ class Registry:
         self._write(topic, entry.model_copy(update={"topic_id": topic_id}))
 
     def forget(self, topic: str) -> None:
-        """Remove a deleted topic's entry."""
         self._write(topic, None)
 
     def check(self, topics: Iterable[str], entries: Mapping[str, Entry] | None = None) -> None:

@@ -48,15 +48,12 @@ class Unanswered:
             begin, end = max(first, at << _BITS), min(first + sent_ns.size, at + 1 << _BITS)
             page = self._pages.get(at)
             if page is None:
-                self._drop_done()
+                self._pages = {at: page for at, page in self._pages.items() if page.waits.any()}
                 page = self._pages[at] = _Page()
             there = slice(begin - (at << _BITS), end - (at << _BITS))
             for column, row in zip(page.columns, rows, strict=True):
                 column[there] = row[begin - first : end - first]
             page.waits[there] = True
-
-    def _drop_done(self) -> None:
-        self._pages = {at: page for at, page in self._pages.items() if page.waits.any()}
 
     def take(self, seqs: Ints) -> Sent:
         self.count -= seqs.size

@@ -10,7 +10,7 @@ from threading import Event
 
 from clusters.attached.cluster_file import ENDED_BY
 from clusters.attached.guard import Guard
-from clusters.attached.hooks import Hooks, Ran, capabilities
+from clusters.attached.hooks import Hooks, Ran
 from clusters.attached.neighbours import Neighbours
 from clusters.attached.registry import Registry
 from clusters.kafka.access import Access
@@ -64,10 +64,6 @@ class AttachedServers(Servers):
             )
             for number, broker in self._cluster.brokers.items()
         }
-
-    @property
-    def capabilities(self) -> frozenset[str]:
-        return capabilities(self._cluster.description)
 
     @property
     def return_by_themselves(self) -> bool:
@@ -127,7 +123,6 @@ class AttachedServers(Servers):
         return None
 
     def silent(self) -> list[Node]:
-        """Return the brokers that do not answer."""
         nodes = list(self.brokers.values())
         with ThreadPoolExecutor(len(nodes)) as pool:
             return [node for node, answers in zip(nodes, pool.map(self._answers, nodes), strict=True) if not answers]

@@ -26,9 +26,7 @@ class Files(Protocol):
         """Return what a broker's checkpoint files say of each replica."""
         ...
 
-    def log_bytes(self, node: Node, partition: TopicPartition) -> int:
-        """Return the size of a replica's segments."""
-        ...
+    def log_bytes(self, node: Node, partition: TopicPartition) -> int: ...
 
     def collect(self, node: Node, target: Path) -> None:
         """Put a dead server's log, settings and data into a folder."""

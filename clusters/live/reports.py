@@ -82,7 +82,6 @@ class Reports:
         )
 
     def connect_client(self, number: int) -> Connection:
-        """Return a new connection to a broker's CLIENT listener."""
         return self.connect(self._servers.brokers[number], "CLIENT")
 
     def features(self) -> dict[str, str]:
@@ -177,10 +176,6 @@ class Reports:
             return "unreachable"
         return None
 
-    def current_views(self, partition: TopicPartition, without: int | None = None) -> list[PartitionView]:
-        """Return the metadata that can include a partition's current ISR (see ``current_views_of``)."""
-        return self.current_views_of([partition], without)[partition]
-
     def current_views_of(
         self, partitions: Iterable[TopicPartition], without: int | None = None
     ) -> dict[TopicPartition, list[PartitionView]]:
@@ -204,11 +199,11 @@ class Reports:
         return own or list(current.values())
 
     def partition_view(self, partition: TopicPartition, without: int | None = None) -> PartitionView | None:
-        """Return one of ``current_views``; all of them agree on the leader."""
-        return next(iter(self.current_views(partition, without)), None)
+        """Return one of ``current_views_of``; all of them agree on the leader."""
+        return next(iter(self.current_views_of([partition], without)[partition]), None)
 
     def partition_views(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, PartitionView | None]:
-        """Return ``current_view`` of many partitions, with one query for each broker."""
+        """Return ``partition_view`` of many partitions, with one query for each broker."""
         return {partition: next(iter(views), None) for partition, views in self.current_views_of(partitions).items()}
 
     def sample(self, broker_id: int, partition: TopicPartition) -> ReplicaSample | None:
@@ -233,14 +228,14 @@ class Reports:
         others = (view for other, view in self.views().items() if other != number)
         return any(view is not None and number in view.brokers for view in others)
 
-    def wait_for_brokers(self, broker_ids: list[int] | None = None) -> None:
-        """Wait until brokers respond and each of them knows all the others.
+    def wait_for_brokers(self) -> None:
+        """Wait until all brokers respond and each of them knows all the others.
 
         Raises:
             WaitTimeout: with the state and the last log lines of the brokers that are missing.
             HarnessError: one of them has ended, and its log says why.
         """
-        wanted = set(broker_ids or self._servers.brokers)
+        wanted = set(self._servers.brokers)
 
         def all_known() -> bool:
             views = {broker_id: self.view_of(broker_id) for broker_id in wanted}

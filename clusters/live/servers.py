@@ -14,7 +14,6 @@ from clusters.kafka.builds import Build
 from clusters.kafka.servers import Release, broker_node, change, metadata_nodes_of, with_jars
 from clusters.live.files import Files, LocalFiles
 from clusters.live.plan import Plan
-from clusters.runtimes import capabilities
 from clusters.runtimes.addresses import HOST
 from clusters.runtimes.nodes import Node, opened
 from clusters.runtimes.runtime import NodeState, Runtime
@@ -44,7 +43,7 @@ class Software(Protocol):
 
 
 class Servers(Protocol):
-    """A run's servers; those of others may lack metadata nodes, capabilities and optional parts (None)."""
+    """A run's servers; those of others may lack metadata nodes and optional parts (None)."""
 
     @property
     def brokers(self) -> Mapping[int, Node]: ...
@@ -52,11 +51,6 @@ class Servers(Protocol):
     @property
     def metadata_nodes(self) -> Sequence[Node]:
         """Return KRaft's controllers, or the ZooKeeper node."""
-        ...
-
-    @property
-    def capabilities(self) -> frozenset[str]:
-        """Return those of ``CAPABILITIES`` that steps may use here."""
         ...
 
     @property
@@ -122,10 +116,6 @@ class MadeServers(Servers):
     def metadata_nodes(self) -> list[Node]:
         addresses = [f"{self.prefix}.{HOST - index}" for index in range(MAX_CONTROLLERS)]
         return metadata_nodes_of(self.release, self._plan.scenario.cluster, addresses, self._work)
-
-    @property
-    def capabilities(self) -> frozenset[str]:
-        return capabilities(self._runtime.name)
 
     @property
     def software(self) -> Software:

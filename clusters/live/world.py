@@ -134,7 +134,6 @@ class World:
             raise HarnessError(f"Run {self.folder.run_id} was torn down meanwhile: no node of it may be started.")
 
     def kill(self, node: Node, signal: str) -> None:
-        """Send SIGKILL or SIGTERM."""
         if node.role in ROLES:
             self.servers.kill(node, signal)
         else:

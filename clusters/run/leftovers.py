@@ -150,29 +150,22 @@ def tear_down(run: Path) -> list[str]:
 def _remove_all(run: Path) -> list[str]:
     removed = open_runtime("process", run).remove_all()
     # A slow daemon counts as none, unless the run is on Docker.
-    if _was_on_docker(run) or choose_runtime("auto") == "docker":
+    if _is_planned(run, "runtime", "docker") or choose_runtime("auto") == "docker":
         removed += open_runtime("docker", run).remove_all()
     return removed
 
 
 def _leave_cluster(folder: RunFolder) -> list[str]:
     """End faults and delete topics on a cluster that somebody else runs."""
-    if not _is_attached(folder.path):
+    if not _is_planned(folder.path, "kind", "attached"):
         return []
     with World.open(folder.path) as world:
         return attached.end(world)
 
 
-def _is_attached(run: Path) -> bool:
+def _is_planned(run: Path, name: str, value: str) -> bool:
     try:
-        return bool(json.loads((run / "work" / "plan.json").read_text())["cluster"]["kind"] == "attached")
-    except _NO_LEASE:
-        return False
-
-
-def _was_on_docker(run: Path) -> bool:
-    try:
-        return bool(json.loads((run / "work" / "plan.json").read_text())["cluster"]["runtime"] == "docker")
+        return bool(json.loads((run / "work" / "plan.json").read_text())["cluster"][name] == value)
     except _NO_LEASE:
         return False
 

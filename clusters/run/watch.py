@@ -30,7 +30,6 @@ from history.product import product
 from history.streams import read_stream
 from history.tables import RECORDED
 
-HZ = 1.0
 PHASE = "watch"
 
 
@@ -68,7 +67,6 @@ class Watch:
         self._collect()
 
     def now(self) -> list[PartitionNow]:
-        """Return every partition's present state."""
         with self._lock:
             return list(self._state.now(time.monotonic_ns()))
 
@@ -103,7 +101,6 @@ class Watch:
         )
 
     def _collect(self) -> None:
-        """Convert the streams to tables, and seal the folder."""
         rows: dict[str, Any] = {}
         for name in ("replicas", "isr"):
             files = sorted(self._streams.glob(f"{name}-*.arrow"))

@@ -78,7 +78,6 @@ def cpu_counters(pid: int) -> dict[str, float]:
 
 
 def _read(pid: int, file: str, controller: str | None = None) -> str | None:
-    """Return a file of a process's control group."""
     try:
         return (_group(pid, controller)[0] / file).read_text().strip()
     except OSError:

@@ -20,7 +20,6 @@ from clusters.live.world import World
 from clusters.runtimes.nodes import Node
 from clusters.runtimes.ports import endpoints_of
 from clusters.runtimes.runtime import (
-    CAPABILITIES,
     Disks,
     Flow,
     LimitCounters,
@@ -205,10 +204,6 @@ class FakeServers(Servers):
         role, address = name.partition("-")[0], f"127.9.9.{number}"
         endpoints = endpoints_of(role, address)
         return Node(name, role, address, self._path, "java", endpoints=endpoints, node_id=number)
-
-    @property
-    def capabilities(self) -> frozenset[str]:
-        return CAPABILITIES
 
     @property
     def software(self) -> FakeServers:

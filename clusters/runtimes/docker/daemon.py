@@ -80,7 +80,6 @@ class Daemon:
 
     @property
     def label(self) -> dict[str, str]:
-        """Return the label of everything of the run."""
         return {RUN_LABEL: str(self.run)}
 
     @property
@@ -89,7 +88,6 @@ class Daemon:
         return f"plimsoll-{self.run.name[:15]}-{self.run.name[-4:]}"
 
     def container_name(self, name: str) -> str:
-        """Return a node's container name."""
         return f"{self.network_name}-{name}"
 
     def container(self, name: str) -> Any:

@@ -92,7 +92,6 @@ class DockerNetwork:
 
 
 def _match(flow: Flow) -> str:
-    """Return iptables expressions."""
     parts = [f"-s {flow.source}"] * bool(flow.source) + [f"-d {flow.destination}"] * bool(flow.destination)
     parts.append(f"-p tcp --{'sport' if flow.port_of == 'source' else 'dport'} {flow.port}")
     if flow.response_ends:

@@ -45,7 +45,7 @@ class Step(Model):
 
     ``example`` is for error messages; ``traits`` are possible impacts on its targets; ``shorthand`` is the field of a
     bare value (``- hold: 5s``); ``ends`` are the faults that it heals; ``needs`` are
-    capabilities of the cluster (``clusters.live.servers``).
+    capabilities of the cluster (``clusters.runtimes.runtime``).
     """
 
     by_key: ClassVar[dict[str, type[Step]]] = {}

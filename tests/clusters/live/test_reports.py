@@ -63,7 +63,7 @@ def test_a_followers_old_isr_does_not_count_beside_its_leaders(
     """A cut-off follower's full ISR does not count if the leader of the same epoch answers, in any order of answers."""
     told(world, monkeypatch, {number: FULL if number == stale else SHRUNK for number in (1, 2, 3)})
 
-    assert [found.isr for found in world.reports.current_views(T0)] == [[2, 1]]
+    assert [found.isr for found in world.reports.current_views_of([T0])[T0]] == [[2, 1]]
 
 
 @pytest.mark.parametrize("stale", [1, 3])
@@ -73,7 +73,7 @@ def test_where_the_leader_does_not_answer_its_followers_must_agree(
     """If the leader does not answer and its followers' ISRs differ, both views are returned."""
     told(world, monkeypatch, {2: None, stale: FULL, 4 - stale: SHRUNK})
 
-    assert sorted(found.isr for found in world.reports.current_views(T0)) == [[2, 1], [2, 1, 3]]
+    assert sorted(found.isr for found in world.reports.current_views_of([T0])[T0]) == [[2, 1], [2, 1, 3]]
 
 
 def test_a_view_older_than_one_seen_before_is_none(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
