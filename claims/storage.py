@@ -21,7 +21,6 @@ _CLAIMED = {".log", ".index", ".timeindex"}
 
 
 def _folders(of: PartitionEvidence) -> dict[int, Path]:
-    """Return each broker's folder."""
     return {replica.broker_id: replica.segments[0].parent for replica in of.replicas}
 
 

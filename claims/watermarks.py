@@ -142,7 +142,6 @@ def _unanswered(recording: Recording) -> Iterator[tuple[PartitionEvidence, int, 
 
 
 def _followers(recording: Recording) -> Iterator[tuple[int, int, Rest, list[Evidence]]]:
-    """Yield followers' HW and LEO at rest."""
     for rest in at_rest(recording):
         for row in rest.followers:
             evidence = [saw(rest.of, rest.row, ", leads"), saw(rest.of, row)]

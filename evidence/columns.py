@@ -78,7 +78,6 @@ class Names:
         return dict(zip(("producer_id", "seq"), self.name(value), strict=True))
 
     def name(self, value: int) -> tuple[str | None, int | None]:
-        """Return a value's producer and number, if any."""
         if value < 0:
             return None, None
         return self.listed[value >> _SEQ_BITS], value & MAX_SEQ
@@ -125,11 +124,6 @@ def enumerated(column: pa.ChunkedArray, words: tuple[str, ...], what: str) -> ND
 def known(value: int) -> int | None:
     """Return the number, None for ``NULL``."""
     return None if value == NULL else int(value)
-
-
-def number(column: Ints, row: int) -> int | None:
-    """Return one value, None for ``NULL``."""
-    return known(column[row])
 
 
 def positions_in(ordered: Ints, wanted: Ints) -> Ints:

@@ -56,7 +56,6 @@ class FaultSpan:
         return self.is_over and self.events["healed"].detail.get("recovery_verified") is True
 
     def at_ns(self, kind: str, otherwise: int = FOREVER_NS) -> int:
-        """Return when an event was written."""
         return self.events[kind].t_ns if kind in self.events else otherwise
 
 

@@ -52,7 +52,6 @@ class OfTable(BatchExpectation):  # type: ignore[misc]  # the library ships no t
 
     @staticmethod
     def described(kwargs: Mapping[str, Any]) -> str:
-        """Return the expectation in words."""
         raise NotImplementedError
 
     @classmethod
@@ -73,7 +72,6 @@ class OfRows(OfTable):
 
     @staticmethod
     def counted(result: Mapping[str, Any]) -> list[Any]:  # noqa: ARG004  # most show the rows alone
-        """Return a sentence about violating rows, if any."""
         return []
 
     @classmethod

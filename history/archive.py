@@ -94,7 +94,7 @@ def rows_of(run: RunFolder) -> list[dict[str, Any]]:
         "runtime": manifest.runtime or "",
         "jvm": cluster.get("jvm", "fast_start"),
         "host": host_digest(manifest.host),
-        "machine": machine_digest(manifest.host),
+        "machine": _digest(_machine(manifest.host)),
         "environment": environment_of(manifest.host),
         "complete": not errors_of(run),
         "plimsoll": str(manifest.plimsoll) if manifest.plimsoll else None,
@@ -115,11 +115,6 @@ def _precondition_met(run: RunFolder) -> bool | None:
 def host_digest(host: Mapping[str, Any]) -> str:
     """Return the digest of machine and software."""
     return _digest({**_machine(host), **_software(host)})
-
-
-def machine_digest(host: Mapping[str, Any]) -> str:
-    """Return the digest of the machine."""
-    return _digest(_machine(host))
 
 
 def environment_of(host: Mapping[str, Any]) -> dict[str, str]:

@@ -147,7 +147,6 @@ class Manifest(_Model):
 
     @property
     def watched(self) -> bool:
-        """Return whether the cluster was only observed."""
         return self.origin == "watched"
 
     @property

@@ -48,13 +48,14 @@ def nightly_runs_figure(series: Sequence[Series]) -> Figure:
             "ticksuffix": f" {own[0].unit}".rstrip(),
         }
         titles.append(note(_title(strip), 0, top))
+        changed = {point.at for each in own for point in each.points if point.changed}
         for each in own:
             version = each.kafka_version
             data += _traces(each, axis, versions.index(version), is_first=version not in shown)
             shown.add(version)
             if each.state in TELLING and each.change:
                 lines.append(upright(each.change.since_at, f"{axis} domain", dash="dot"))
-        lines += [upright(at, f"{axis} domain", dash="dash") for at in sorted(_markers(own))]
+        lines += [upright(at, f"{axis} domain", dash="dash") for at in sorted(changed)]
     height, legend = drawn + TOP + BOTTOM, -36 / drawn
     return {
         "data": data,
@@ -96,10 +97,6 @@ def _traces(each: Series, axis: str, number: int, *, is_first: bool) -> list[Tra
         **place,
     )
     return [*band(each.name, times, lows, highs, colour, **place), line]
-
-
-def _markers(own: Sequence[Series]) -> set[str]:
-    return {point.at for each in own for point in each.points if point.changed}
 
 
 def _title(text: str) -> str:

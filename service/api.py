@@ -134,7 +134,6 @@ class Airflow:
         self._ask("PATCH", _runs(dag_id, run_id), {"state": "failed"})
 
     def link(self, dag_id: str, run_id: str) -> str:
-        """Return the address of a DAG run's page."""
         return f"{self.address.url}/dags/{quote(dag_id)}/runs/{quote(run_id)}"
 
     def log(self, dag_id: str, run_id: str) -> str:

@@ -50,7 +50,6 @@ class CampaignProgress:
         self._judged = 0
 
     def look(self) -> None:
-        """Print what is new."""
         for event in self._tail.events():
             kind, stage, item, detail = event["kind"], event["step"], event["target"], event["detail"]
             if kind == "stage_started":
@@ -70,7 +69,6 @@ class CampaignProgress:
         self._look_at_verdicts()
 
     def say(self, text: str) -> None:
-        """Print a line with the time so far."""
         minutes, seconds = divmod(int(time.monotonic() - self._began_s), 60)
         self._write(f"[{minutes:02}:{seconds:02}] {text}\n")
 

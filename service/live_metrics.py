@@ -132,7 +132,6 @@ class LiveRun:
         return (t_ns - self.events[0].t_ns) / 1e9
 
     def add_to(self, families: Mapping[str, Any]) -> None:
-        """Add this run's samples."""
         run, manifest = self._folder.run_id, self._manifest
         about = {"scenario": manifest.scenario_name, "kafka_version": manifest.kafka_version}
         families["plimsoll_run"].add_metric([run], about | {"runtime": manifest.runtime or ""})

@@ -67,11 +67,9 @@ class Progress:
         self._told = ""
 
     def begin(self, scenario: Scenario) -> None:
-        """Announce the scenario and its expected duration."""
         self.say(f"scenario {scenario.name}: about {rounded(expected_s(scenario))} in all")
 
     def look(self) -> None:
-        """Write what is new."""
         events = [event for tail in self._tails for event in tail.events()]
         for event in sorted(events, key=itemgetter("t_ns")):
             if event["kind"] == "stage_started" and event["step"] in self._stages:
@@ -86,7 +84,6 @@ class Progress:
             self.say(f"  {rates}")
 
     def say(self, text: str) -> None:
-        """Write a line with the run's elapsed time."""
         minutes, seconds = divmod(int(time.monotonic() - self._started_s), 60)
         self._write(f"[{minutes:02}:{seconds:02}] {text}\n")
 

@@ -51,7 +51,6 @@ class SparkConnection:
 
     @property
     def is_local(self) -> bool:
-        """Return whether Spark runs in the driver's process."""
         return self.master == "local" or self.master.startswith("local[")
 
 
@@ -153,7 +152,6 @@ def _conf(told: Any) -> dict[str, str]:
 
 
 def _written(name: str, value: Any) -> str:
-    """Return a value in Spark's spelling."""
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, str | int | float):

@@ -217,6 +217,5 @@ def _unknown(folder: RunFolder, reason: str) -> None:
 
 
 def _write_verdict(folder: RunFolder, verdict: Mapping[str, Any]) -> None:
-    """Write ``verdict.json`` with the judge's version."""
     judged = {**verdict, "judge": judge_digest()}
     write_atomically(folder.verdict_file, json.dumps(judged, indent=1, ensure_ascii=False) + "\n")

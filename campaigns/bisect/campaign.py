@@ -225,7 +225,7 @@ class Search:
         names = frozenset().union(*map(names_of, bad)).difference(*map(shown, good))
         if not names:
             also = ", which the good one violates, too" if any(map(names_of, bad)) else ""
-            tries = tries_that_show(least)
+            tries = math.ceil(math.log(0.05) / math.log1p(-least))
             more = f"{tries} tries show with 95 % certainty what {100 * least:.0f} % of runs show (--tries={tries})"
             return f"In {len(bad)} runs the bad end violated no guarantee{also}; {more}."
         return Violation(names, least)
@@ -308,11 +308,6 @@ class Search:
             sentence=sentence,
             runs=[run.run_id for run in runs],
         )
-
-
-def tries_that_show(least: float) -> int:
-    """Return how many runs show, at 95 %, an event of share ``least``."""
-    return math.ceil(math.log(0.05) / math.log1p(-least))
 
 
 def _interval(effect: Effect) -> str:

@@ -168,11 +168,6 @@ def shown(row: Row, bug: Bug) -> list[str]:
     return [name for name in bug.shown_as if name in found]
 
 
-def also_broken(row: Row, bug: Bug) -> list[str]:
-    """Return the other violated invariants."""
-    return [name for name in row["broken"] if name not in bug.shown_as]
-
-
 def _runs(campaign: Campaign, rows: Sequence[Row]) -> dict[str, Row]:
     return {row["labels"]["item"]: row for row in campaign.own(rows)}
 
@@ -271,7 +266,7 @@ def _try(row: Row, bug: Bug) -> Try:
         item=row["labels"]["item"],
         outcome=outcome(row, bug),
         found_by=shown(row, bug),
-        also=also_broken(row, bug),
+        also=[name for name in row["broken"] if name not in bug.shown_as],
         verdict=row["verdict"],
         sentence=row["sentence"],
     )

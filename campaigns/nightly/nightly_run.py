@@ -133,7 +133,7 @@ class NightlyRun:
         watched = replace(watched, window=window, change=change, visible=changes.visible(level), state="steady")
         if change is None:
             return replace(watched, why="no change of level")
-        if not self._is_beyond_margin(key, change):
+        if not changes.is_beyond(change, self.margin(key)):
             return replace(watched, why="a change below the margin")
         return self._explained(watched, change)
 
@@ -141,9 +141,6 @@ class NightlyRun:
         if role == "control":
             return changes.latest_change(values)
         return changes.screened(values, better(key.metric), margin=self.margin(key), pinned=max(older, 0))
-
-    def _is_beyond_margin(self, key: Key, change: Change) -> bool:
-        return changes.is_beyond(change, self.margin(key))
 
     def _without_figure(self, watched: Watched) -> Watched:
         """Return missing data where earlier nightly runs had values: it may be too slow to measure."""

@@ -183,7 +183,6 @@ def _log_took(load: float, down_s: float, slowness: Array, shared: Array, start_
 
 
 def _log_likelihood(points: Iterable[Point], slowness: Array, shared: Array, start_s: Array, sigma: Array) -> Array:
-    """Axes: slowness, shared, start, sigma."""
     total = np.zeros((len(slowness), len(shared), len(start_s), len(sigma)))
     axes = slowness[:, None, None], shared[None, :, None], start_s[None, None, :]
     for point in points:

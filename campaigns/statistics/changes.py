@@ -201,7 +201,6 @@ def is_beyond(change: Change, margin: float) -> bool:
 
 
 def _levels_of(values: Sequence[float], first: int, until: int, alpha: float) -> list[tuple[int, int]]:
-    """Split at changes, recursively."""
     if until - first > MIN_BEFORE:
         since = first + _best_split(values[first:until])
         if levels(values[:until], first, since).p < alpha:

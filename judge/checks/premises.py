@@ -125,7 +125,6 @@ class Premises:
 
     @cached_property
     def _of_run(self) -> dict[str, Any]:
-        """Return the facts that all partitions share."""
         faults, manifest = self.run.faults, self.manifest
         return {
             "stops": list(broker_stops(faults, manifest)),
@@ -172,7 +171,6 @@ class Premises:
         return [min(int(value), replicas) for value in settings]
 
     def of_replicas(self, where: TopicPartition) -> dict[str, Any]:
-        """Return fields of ``PartitionFacts``."""
         effective_min_isrs = self.effective_min_isrs(where)
         return {
             **self._of_run,

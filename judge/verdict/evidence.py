@@ -77,7 +77,10 @@ def gaps(run: Run, counts: Counts) -> dict[str, list[Gap]]:
     if manifest.foreign:
         return _of_foreign(run, counts)
     replicas = assigned(manifest)
-    before, after = (_capture(name, run, counts) for name in ("before", "after"))
+    before, after = (
+        _without(run, counts.captured.get(name, set()), f"is missing in the capture {name!r}", "offsets")
+        for name in ("before", "after")
+    )
     found = {
         "no harness error": _anywhere(_errors(run.events)),
         "no server ended by itself": _anywhere(_exits(run)),
@@ -140,7 +143,6 @@ def items(found: Mapping[str, Sequence[Gap]]) -> list[Item]:
 
 
 def _anywhere(sentences: Iterable[str], *of: str) -> Iterator[Gap]:
-    """Convert sentences to gaps in any partition."""
     return (Gap(sentence, frozenset(of)) for sentence in sentences)
 
 
@@ -364,10 +366,6 @@ def _unanswered(clients: list[dict[str, Any]]) -> Iterator[str]:
         if client.get("answers") == 0:
             errors = ", ".join(f"{count} x {name}" for name, count in sorted((client.get("errors") or {}).items()))
             yield f"The consumer {client['client_id']} had no good answer: {errors or 'it asked nothing'}."
-
-
-def _capture(name: str, run: Run, counts: Counts) -> Iterator[Gap]:
-    return _without(run, counts.captured.get(name, set()), f"is missing in the capture {name!r}", "offsets")
 
 
 def _segments(replicas: Iterable[Replica], counts: Counts) -> Iterator[Gap]:
