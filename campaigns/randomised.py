@@ -75,9 +75,6 @@ def steps_of(schedule: Scenario) -> int:
     return sum(len(phase.steps) for phase in schedule.phases)
 
 
-# --- the result ------------------------------------------------------------------------------------
-
-
 def result(kind: Literal["fuzz", "soak"], campaign: Campaign, runs: Mapping[str, Path]) -> SchedulesResult:
     """Summarise the schedules' run folders."""
     schedules = [run_of(item, runs.get(item.name)) for item in campaign.items]

@@ -128,9 +128,6 @@ def _serving_metrics(port: int | None, runs: Path) -> Iterator[None]:
         yield
 
 
-# --- one run ---------------------------------------------------------------------------------------
-
-
 @command(
     RUN,
     "run",
@@ -291,9 +288,6 @@ def scenarios() -> Outcome:
     return list_scenarios()
 
 
-# --- many runs -------------------------------------------------------------------------------------
-
-
 def _register(kind: kinds.Kind) -> None:
     def campaign(
         *,
@@ -352,9 +346,6 @@ def sample(
     from commands.sample import make_sample
 
     return make_sample(folder.resolve(), only, run_command)
-
-
-# --- Airflow, Spark and upkeep ----------------------------------------------------------------------------
 
 
 @command(SERVE, "up --port 9090", runs_java=True)

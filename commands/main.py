@@ -49,9 +49,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return outcome.code
 
 
-# --- variables of make -----------------------------------------------------------------------------
-
-
 class Variable(NamedTuple):
     """Make's variable: an option (``--kafka``), or an argument if empty."""
 
@@ -95,9 +92,6 @@ def _refusal(command: str, name: str, takes: list[str]) -> str:
     near = get_close_matches(name, takes, n=1)
     hint = f"did you mean {near[0]}=? It takes" if near else "it takes"
     return f"make {command} takes no {name}=; {hint} {', '.join(takes)}."
-
-
-# --- streams, signals, and what is fetched ---------------------------------------------------------
 
 
 def _prepare_streams() -> None:

@@ -142,7 +142,6 @@ CampaignName = Annotated[
     typer.Option(help="The campaign's name. A campaign of this name that stopped is resumed.", metavar="NAME"),
 ]
 
-# --- plimsoll import ---------------------------------------------------------------------------------
 
 Format = Annotated[
     Literal["operations", "verifiable", "ledger", "jepsen"],

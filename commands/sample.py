@@ -116,9 +116,6 @@ def _prepared(entry: Entry, places: Places) -> list[str]:
     return entry.words(places)
 
 
-# --- what was made, and the page over it -------------------------------------------------------------
-
-
 def _made(places: Places) -> Mapping[str, Made]:
     try:
         made = json.loads((places.site / MADE).read_text())

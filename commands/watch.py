@@ -81,9 +81,6 @@ def _has_answered(partitions: Sequence[PartitionNow]) -> bool:
     return any(each.replicas and each.leader_epoch >= 0 for each in partitions)
 
 
-# --- screens ---------------------------------------------------------------------------------------
-
-
 def _screen(watch: Watch, *, as_json: bool) -> AbstractContextManager[Show]:
     if as_json:
         return nullcontext(lambda partitions: say(json_line(partitions)))

@@ -37,9 +37,6 @@ def draws(seed: str, seqs: Ints) -> Floats:
     return (mixed >> np.uint64(11)).astype(np.float64) * 2.0**-53
 
 
-# --- sizes ---------------------------------------------------------------------------------------
-
-
 @dataclass(frozen=True)
 class Sizes:
     """Value sizes in bytes, equally likely."""
@@ -93,9 +90,6 @@ def _likely(distribution: Mapping[str, Any]) -> NDArray[Any]:
             sizes = np.array([size for size, _ in each])
             return np.take(sizes, found)
     raise ValueError(f"{distribution!r} is no distribution of sizes")
-
-
-# --- keys ----------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)

@@ -86,8 +86,6 @@ class RunFolder:
     def judged(self, name: str) -> Path:
         return self.verdict / name
 
-    # --- sealing -------------------------------------------------------------------------------
-
     def _below(self, parts: Collection[str]) -> Iterator[Path]:
         found = self.path.rglob("*")
         return (path for path in found if path.relative_to(self.path).parts[0] in parts) if parts else found

@@ -95,9 +95,6 @@ def judge_run(run: Run, spread: Spread) -> Judged:
     return Judged(tables, log, items, gaps, seeks, counts.copies)
 
 
-# --- facts about run and partitions --------------------------------------------------------------
-
-
 def run_facts(premises: Premises) -> RunFacts:
     """Return the facts about the whole run."""
     run, manifest, outages = premises.run, premises.manifest, outages_of_others(premises.run)
@@ -261,9 +258,6 @@ def compare_ends(open_ends: OpenEnds) -> Tally:
             first = t_ns, TopicPartition.of(row), facts(evidence | {"owed": expected})
         tally.add(sum(ended.values()), sum(ended[word] for word in wrong), first)
     return tally
-
-
-# --- results -------------------------------------------------------------------------------------
 
 
 def _silences(run: Run) -> list[Any]:

@@ -111,9 +111,6 @@ def marker(data: Data, header: np.void) -> str | None:
     return _MARKERS.get(kind, "other")
 
 
-# --- slices ------------------------------------------------------------------------------------------
-
-
 def _slices(data: Data, headers: Headers, most_bytes: int) -> Iterator[tuple[Headers, Fields]]:
     plain = np.frombuffer(data, np.uint8) if len(data) else np.zeros(0, np.uint8)
     scratch = np.empty(0, np.uint8)
@@ -172,9 +169,6 @@ def _unpack(data: Data, row: Headers, into: Bytes) -> int:
     except CodecError:
         row["problem"] = Problem.MALFORMED
     return 0
-
-
-# --- fields ------------------------------------------------------------------------------------------
 
 
 def _fields(data: Bytes, rows: Headers, starts: Ints, ends: Ints) -> Fields:
@@ -338,9 +332,6 @@ def _varints(data: Bytes, at: Ints) -> tuple[Ints, Ints]:
             rest = rest[byte > 0x7F]
         after[rest] = _NOWHERE
     return (number >> 1) ^ -(number & 1), after
-
-
-# --- columns -----------------------------------------------------------------------------------------
 
 
 def _as_arrow(rows: Headers, fields: Fields) -> pa.RecordBatch:

@@ -111,9 +111,6 @@ def check_possible() -> None:
         raise BadInput("A Spark cluster needs the command ip (Debian: iproute2).")
 
 
-# --- names and addresses ---------------------------------------------------------------------------
-
-
 def _prefix(folder: Path) -> str:
     return NAMESPACES + hashlib.sha256(str(folder.resolve()).encode()).hexdigest()[:6]
 
@@ -145,9 +142,6 @@ def _free_prefix(folder: Path) -> str:
         if not any(ipaddress.IPv4Network(f"{prefix}.0/24").overlaps(network) for network in taken):
             return prefix
     raise HarnessError("64 address ranges were tried and all overlap other networks; run plimsoll clean --all.")
-
-
-# --- the network -----------------------------------------------------------------------------------
 
 
 def _connect(folder: Path, cluster: SparkCluster) -> None:
@@ -195,9 +189,6 @@ def _namespaces() -> list[str]:
     if not shutil.which("ip"):
         return []
     return sorted(each["name"] for each in _asked("netns", "list") if each["name"].startswith(NAMESPACES))
-
-
-# --- the processes ---------------------------------------------------------------------------------
 
 
 def _start(folder: Path, cluster: SparkCluster) -> None:

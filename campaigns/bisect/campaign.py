@@ -113,9 +113,6 @@ def _item(campaign: Campaign, index: int, number: int, role: str, kafka: str) ->
     )
 
 
-# --- what the ends say -----------------------------------------------------------------------------
-
-
 @dataclass(frozen=True)
 class Violation:
     """A bad build violates one of ``names`` in a share of at least ``least`` of runs."""
@@ -191,9 +188,6 @@ def log_ratios(tries: Iterable[Sequence[Run]], metric: str, phase: str) -> list[
         if len(by_role) == 2:
             found.append(log_of(by_role[GOOD], by_role[BUILD], metric, phase))
     return [log for log in found if log is not None]
-
-
-# --- the search ------------------------------------------------------------------------------------
 
 
 class Search:
@@ -312,9 +306,6 @@ class Search:
 
 def _interval(effect: Effect) -> str:
     return f"{percent(effect.low):+.1f} % to {percent(effect.high):+.1f} %"
-
-
-# --- the result ------------------------------------------------------------------------------------
 
 
 def result(campaign: Campaign, rows: Sequence[Row]) -> BisectResult:

@@ -235,9 +235,6 @@ def result(campaign: Campaign, rows: Sequence[Row]) -> CapacityResult:
     return measured.model_copy(update=spoken)
 
 
-# --- items -----------------------------------------------------------------------------------------
-
-
 def _knees(settings: Settings, rng: random.Random) -> Iterator[Item]:
     """Alternate healthy and degraded, so that both see the same host."""
     measured = settings.measurement

@@ -152,9 +152,6 @@ def _state(
     return "unknown" if state == "pass" and open_ else state
 
 
-# --- settings --------------------------------------------------------------------------------------
-
-
 def _checked(settings: Mapping[str, Any]) -> Settings:
     question = KIND.check(Settings, settings)
     own = combined(question.head.changes, question.change)

@@ -206,9 +206,6 @@ def _without_survivors(effect: results.Effect) -> results.Effect:
     return effect
 
 
-# --- the noise of the host -------------------------------------------------------------------------
-
-
 def noise(settings: Mapping[str, Any], calibrated: Sequence[Pair]) -> list[results.Noise]:
     """Return each metric's noise and detectable change, from the pairs of base with itself."""
     return [

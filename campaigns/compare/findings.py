@@ -34,9 +34,6 @@ def shown(run: Run) -> set[str]:
     return explained(names, (run.about["known_bugs"] or {}).values())
 
 
-# --- correctness -----------------------------------------------------------------------------------
-
-
 def correctness(runs: Sequence[Run], names: results.Arms[str]) -> results.Correctness:
     """Compare violated guarantees by arm.
 
@@ -96,9 +93,6 @@ def _guarantee(
     new = any(finding.head.having and not finding.base.having for finding in findings)
     more = p < ALPHA and head.failed / head.decided > base.failed / base.decided
     return "regression" if not base.failed or new or more else "both"
-
-
-# --- other counts ----------------------------------------------------------------------------------
 
 
 def counts(runs: Sequence[Run]) -> list[results.Finding]:

@@ -64,9 +64,6 @@ def too_few(effect: results.Effect) -> str:
     return f"{used} of {planned} pairs can be used; to call head as good or better takes {100 * MIN_USED:g} %"
 
 
-# --- the first sentence, and what comes after it -----------------------------------------------------
-
-
 def first_sentence(result: results.CompareResult) -> str:
     """Return the main result: violated guarantees, else performance."""
     if result.verdict == "calibration" and not result.refusals:
@@ -241,9 +238,6 @@ def _injected(result: results.CompareResult) -> str:
     if slowdown is None:
         return ""
     return f"A slowdown was injected on purpose ({slowdown.words}) and was {'' if slowdown.found else 'not '}detected."
-
-
-# --- correctness -----------------------------------------------------------------------------------
 
 
 def correctness_sentence(guarantees: results.Correctness, names: results.Arms[str]) -> str:

@@ -148,9 +148,6 @@ def _item(arm: Arm, number: int, seed: int) -> Item:
     )
 
 
-# --- tries ---------------------------------------------------------------------------------------------
-
-
 def outcome(row: Row, bug: Bug) -> Outcome:
     """Return a run's outcome; ``clean`` also after another violation, ``window missed`` if the race was impossible."""
     if shown(row, bug):
@@ -191,9 +188,6 @@ def _arms_of(campaign: Campaign) -> dict[tuple[str, str], Arm]:
     planned = {(item.labels["bug"], item.labels["arm"]) for item in campaign.items}
     arms = {(arm.bug.name, arm.name): arm for arm in _arms(asked["bugs"], asked["kafka"], asked.get("mode"))}
     return {key: arm for key, arm in arms.items() if key in planned}
-
-
-# --- the result ----------------------------------------------------------------------------------------
 
 
 def result(campaign: Campaign, rows: Sequence[Row]) -> KnownBugsResult:

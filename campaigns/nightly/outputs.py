@@ -32,9 +32,6 @@ def conclude(
     prune(places.runs, folder.path.parent, rows, check(folder.read_plan().settings), now)
 
 
-# --- decisions --------------------------------------------------------------------------------------
-
-
 def keep_decisions(folder: CampaignFolder, result: NightlyResult) -> None:
     """Store the reruns' decisions; stored ones never change."""
     kept = {_series_of(each): each for each in _decisions(folder.path)}
@@ -72,9 +69,6 @@ def _series_of(decision: Decision) -> Key:
     return Key(*(getattr(decision, name) for name in Key._fields))
 
 
-# --- the summary ------------------------------------------------------------------------------------
-
-
 def summary(result: NightlyResult) -> dict[str, Any]:
     """Return the webhook's summary; chat programs show ``text``."""
     return {
@@ -90,9 +84,6 @@ def summary(result: NightlyResult) -> dict[str, Any]:
         "alerts": [alert.model_dump(mode="json") for alert in result.alerts],
         "suppressed": [alert.model_dump(mode="json") for alert in result.suppressed],
     }
-
-
-# --- retention --------------------------------------------------------------------------------------
 
 
 def linked(result: NightlyResult) -> set[str]:

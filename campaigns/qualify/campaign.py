@@ -92,9 +92,6 @@ def _settings(campaign: Campaign) -> Settings:
     return Settings.model_validate({name: campaign.settings[name] for name in Settings.model_fields})
 
 
-# --- the result ----------------------------------------------------------------------------------------
-
-
 def result(campaign: Campaign, rows: Sequence[Row]) -> QualifyResult:
     """Combine the answers; the worst decides."""
     settings, own = _settings(campaign), _rows_of(campaign, rows)
@@ -246,8 +243,6 @@ def _bugs_on_both(sides: Sides) -> Iterator[Line]:
             words = "Both versions have it, and no run was spent on it."
             yield Line(question="bugs", what=f"{bug.issue}: {bug.title}", answer="note", sentence=words, runs=[])
 
-
-# --- words ---------------------------------------------------------------------------------------------
 
 _FEATURES = {
     "zookeeper": "ZooKeeper mode",

@@ -85,9 +85,6 @@ def _differs(bug: Bug, sides: Sides) -> bool:
     return base != head and not bug.by_setting and bug.good is not None
 
 
-# --- the upgrade and the way back ----------------------------------------------------------------------
-
-
 def _upgrades(settings: Settings, seed: int) -> Iterator[Item]:
     base, head = settings.sides.versions
     if version_of(head) == version_of(base):
@@ -169,9 +166,6 @@ def _leader_dies(topic: str) -> list[Mapping[str, Any]]:
         {"start": leader},
         _whole(topic),
     ]
-
-
-# --- what the new version has to pass ------------------------------------------------------------------
 
 
 def correctness(side: str, settings: Settings, seed: int, only: Sequence[str] | None = None) -> Iterator[Item]:

@@ -140,9 +140,6 @@ def runs_to_decide(
     return int(runs[enough[0]]) if enough.size else None
 
 
-# --- the cost of partitions --------------------------------------------------------------------------
-
-
 def partition_curve(runs: Iterable[PartitionCost]) -> list[PartitionCost]:
     """Return median costs, fewest partitions first."""
     by_count: dict[float, list[PartitionCost]] = defaultdict(list)
@@ -173,9 +170,6 @@ def _partition_cost(partitions: float, runs: int, of: Callable[[str], float | No
 def _median(costs: Sequence[PartitionCost], name: str) -> float | None:
     known = [value for cost in costs if (value := getattr(cost, name)) is not None]
     return median(known) if known else None
-
-
-# --- what a plan follows from ------------------------------------------------------------------------
 
 
 def load_of_a_broker(write: float, replication_factor: int, brokers: int) -> float:

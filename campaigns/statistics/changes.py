@@ -70,9 +70,6 @@ class Confirmation(NamedTuple):
     high: float | None = None
 
 
-# --- series --------------------------------------------------------------------------------------
-
-
 def is_good(row: Row) -> bool:
     """Check that a run may be a baseline: passed, with a trusted value."""
     return bool(row["verdict"] == "pass" and row["trusted"] and row["value"] is not None)
@@ -143,9 +140,6 @@ def window(points: Sequence[Point], nightly_runs: int, pinned: Collection[str] =
 def logs(points: Iterable[Point]) -> list[float]:
     """Return the values' logarithms."""
     return [math.log(point.value) for point in points]
-
-
-# --- the screen ----------------------------------------------------------------------------------
 
 
 def missing_nightly_runs(points: Sequence[Point]) -> int:
@@ -250,9 +244,6 @@ def control_moved(
         return None
     move = levels([*earlier, *later], 0, len(earlier))
     return move.p < CONTROL_ALPHA / among and move.log * log > 0 and abs(move.log) >= abs(log) / 2
-
-
-# --- the confirmation ------------------------------------------------------------------------------
 
 
 def confirm(

@@ -82,9 +82,6 @@ def _direction(log: float, better: Better) -> Verdict:
     return "regression" if (log > 0) == (better == "lower") else "improvement"
 
 
-# --- what could be seen at all -------------------------------------------------------------------
-
-
 def sd_interval(sd: float, n: int) -> tuple[float, float]:
     """Return the interval, at 1 - ALPHA, of a standard deviation of ``n`` values."""
     low, high = (sd * math.sqrt((n - 1) / float(stats.chi2.ppf(tail, n - 1))) for tail in (1 - ALPHA / 2, ALPHA / 2))
@@ -127,9 +124,6 @@ def pairs_needed(log: float, *, sd: float, margin: float, tests: int = 1) -> int
         return detection_rate(log, sd=sd, pairs=pairs, margin=margin, tests=tests) >= POWER
 
     return bisect_left(range(2, MAX_PAIRS + 1), True, key=found) + 2 if found(MAX_PAIRS) else None
-
-
-# --- counts of runs, and times whose end was not always seen ---------------------------------------
 
 
 def fisher(head_events: int, head_runs: int, base_events: int, base_runs: int) -> float:

@@ -135,8 +135,6 @@ class Registry:
                 "it is left alone."
             )
 
-    # --- the cluster ---------------------------------------------------------------------------
-
     def _ids(self, topics: list[str] | None) -> dict[str, str | None]:
         return self._any.query(lambda connection: topic_ids(connection, topics))
 

@@ -168,8 +168,6 @@ class Access:
             "sasl_plain_password": options["password"],
         }
 
-    # --- settings --------------------------------------------------------------------------------
-
     def _one_of(self, name: str, supported: tuple[str, ...], default: str | None = None) -> str:
         text = self._settings.get(name, default)
         if text is None:
@@ -192,8 +190,6 @@ class Access:
         if name not in self._settings:
             raise BadInput(f"{self.path}: {name} is missing.")
         return self._settings[name]
-
-    # --- stores ----------------------------------------------------------------------------------
 
     def _authorities(self) -> str | None:
         """Return the trusted certificates as PEM; None: those of the system."""

@@ -89,8 +89,6 @@ class World:
             return access_of_file(self.plan.attached.description)
         return access_of(self.scenario.cluster, self.folder.work, name)
 
-    # --- nodes ---------------------------------------------------------------------------------
-
     def client_address(self, index: int) -> str:
         """Return a client's address; empty if the cluster gives none."""
         prefix, host = self.folder.work / PREFIX, HOST + self.scenario.cluster.brokers + 1 + index
@@ -164,8 +162,6 @@ class World:
 
     def _incarnations(self) -> dict[str, int]:
         return read_notes(self.folder.work / _INCARNATIONS)
-
-    # --- partitions ----------------------------------------------------------------------------
 
     @cached_property
     def partitions(self) -> list[TopicPartition]:

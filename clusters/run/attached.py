@@ -98,9 +98,6 @@ def _cluster(scenario: Scenario, described: ClusterFile, found: Discovered, toke
     )
 
 
-# --- the run -----------------------------------------------------------------------------------------
-
-
 def registry_of(world: World) -> Registry:
     """Return the registry of the run's cluster."""
     cluster = world.plan.foreign
@@ -197,9 +194,6 @@ def evidence_of(described: ClusterFile) -> frozenset[str]:
     """Return the sources that a run on this cluster can record."""
     by_hook = {"logs": {"server logs"}, "segments": {"segments", "epoch files"}}
     return ATTACHED.union(*(by_hook[name] for name in by_hook.keys() & described.hooks.keys()))
-
-
-# --- the end ---------------------------------------------------------------------------------------
 
 
 def collect(world: World) -> None:

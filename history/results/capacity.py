@@ -196,9 +196,6 @@ class Partitions(Model):
     above: bool
 
 
-# --- what follows --------------------------------------------------------------------------------
-
-
 class Disk(Model):
     """GB on each broker's disk.
 

@@ -47,9 +47,6 @@ class Report:
         return [Case(WHOLE, self.title, self.outcome, self.sentence), *self.cases]
 
 
-# --- JUnit XML ---------------------------------------------------------------------------------------
-
-
 def junit(report: Report) -> str:
     """Return JUnit XML, a suite per first part of the groups."""
     suites: dict[str, list[Case]] = defaultdict(list)
@@ -84,9 +81,6 @@ def _add(suite: ET.Element, case: Case, seconds: float) -> None:
 
 def _printable(text: str) -> str:
     return "".join(letter for letter in text if letter.isprintable() or letter in "\n\t")
-
-
-# --- Markdown ----------------------------------------------------------------------------------------
 
 
 def markdown(report: Report) -> str:

@@ -82,9 +82,6 @@ class Runs(Model):
     each: list[ComparedRun]
 
 
-# --- effects ---------------------------------------------------------------------------------------
-
-
 class PairOfRuns(Model):
     """A pair; ``ran_first`` is 0 if base ran first, ``log`` the log-ratio."""
 
@@ -201,9 +198,6 @@ class PhaseLatency(Arms[list[float]]):
     phase: str
 
 
-# --- counts ----------------------------------------------------------------------------------------
-
-
 class Having(Model):
     """The runs that show something, out of ``runs``."""
 
@@ -267,9 +261,6 @@ class Correctness(Model):
     @property
     def differs(self) -> bool:
         return self.verdict not in ("none", "unknown")
-
-
-# --- the whole -------------------------------------------------------------------------------------
 
 
 class SeenEffect(Model):

@@ -95,9 +95,6 @@ class Failure(Model):
     waiver: Waiver | None
 
 
-# --- performance ---------------------------------------------------------------------------------
-
-
 class Change(Model):
     """A level change, with 95 % interval."""
 

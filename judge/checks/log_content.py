@@ -145,9 +145,6 @@ def i28_enough_replicas(of: PartitionEvidence) -> Checks:
     return Checks(checked, sends.done_ns[rows], evidence)
 
 
-# --- transactions --------------------------------------------------------------------------------
-
-
 @dataclass
 class OpenEnds:
     """How transactions of unknown outcome ended, to compare across partitions."""

@@ -173,9 +173,6 @@ def _ms(time_ns: float | None) -> float | None:
     return None if time_ns is None else time_ns / 1e6
 
 
-# --- by second -----------------------------------------------------------------------------------
-
-
 @dataclass(frozen=True)
 class Seconds:
     """Sends by due second; ``keys`` combine second and bucket."""
