@@ -119,7 +119,7 @@ def result(
         state="unknown",
         sentence="",
         settings=campaign.settings,
-        versions=settings.every_version,
+        versions=[*([settings.subject.name] if settings.subject else []), *settings.versions],
         scenarios=settings.every_scenario,
         repetitions=settings.repetitions,
         control_of=f"{settings.control.scenario} on {settings.control.kafka}",

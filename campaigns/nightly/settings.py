@@ -152,10 +152,6 @@ class Settings(Strict):
         return self
 
     @property
-    def every_version(self) -> list[str]:
-        return [*([self.subject.name] if self.subject else []), *self.versions]
-
-    @property
     def every_scenario(self) -> list[str]:
         return list(dict.fromkeys([*self.correctness.scenarios, *self.scenarios]))
 

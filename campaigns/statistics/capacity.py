@@ -54,7 +54,7 @@ class Knee:
         return min(self.load.low, self.offered)
 
 
-def knee(steps: Iterable[Step], target_ms: float, confidence: float = CONFIDENCE) -> Knee:
+def knee(steps: Iterable[Step], target_ms: float) -> Knee:
     """Return where the t interval of mean ln p99 crosses the target; a single run has safe load 0.
 
     Each run's p99 is one observation; percentiles are never averaged. Raises BadInput without steps.
@@ -64,7 +64,7 @@ def knee(steps: Iterable[Step], target_ms: float, confidence: float = CONFIDENCE
         by_load[step.load].append(step.p99_ms)
     if not by_load:
         raise BadInput("Without measured load steps there is no knee; run the load steps first.")
-    curve = [{"load": load, **_p99(found, confidence), "runs": len(found)} for load, found in sorted(by_load.items())]
+    curve = [{"load": load, **_p99(found), "runs": len(found)} for load, found in sorted(by_load.items())]
     crossings = {name: _crossing(curve, name, target_ms) for name in ("estimate", "low", "high")}
     return Knee(
         load=Interval(crossings["estimate"], crossings["high"], crossings["low"]),
@@ -74,7 +74,7 @@ def knee(steps: Iterable[Step], target_ms: float, confidence: float = CONFIDENCE
     )
 
 
-def _p99(found: Sequence[float], confidence: float) -> dict[str, float]:
+def _p99(found: Sequence[float]) -> dict[str, float]:
     """Unbounded if only some runs missed the load."""
     missed = sum(map(math.isinf, found))
     if missed:
@@ -83,7 +83,7 @@ def _p99(found: Sequence[float], confidence: float) -> dict[str, float]:
     middle = float(logs.mean())
     if len(found) == 1:
         return {"estimate": math.exp(middle), "low": 0.0, "high": math.inf}
-    reach = float(stats.t.ppf((1 + confidence) / 2, len(found) - 1) * logs.std(ddof=1) / math.sqrt(len(found)))
+    reach = float(stats.t.ppf((1 + CONFIDENCE) / 2, len(found) - 1) * logs.std(ddof=1) / math.sqrt(len(found)))
     return {"estimate": math.exp(middle), "low": math.exp(middle - reach), "high": math.exp(middle + reach)}
 
 
@@ -130,12 +130,10 @@ def spread_of(steps: Iterable[Step]) -> float | None:
     return math.sqrt(squares / freedom) if freedom else None
 
 
-def runs_to_decide(
-    estimate: float, target: float, spread: float, *, of_one_run: bool = False, confidence: float = CONFIDENCE
-) -> int | None:
+def runs_to_decide(estimate: float, target: float, spread: float, *, of_one_run: bool = False) -> int | None:
     """Return the fewest runs whose t interval, of the mean or ``of_one_run``, excludes the target; None: too many."""
     runs = np.arange(2, MOST_RUNS + 1)
-    reach = stats.t.ppf((1 + confidence) / 2, runs - 1) * spread * np.sqrt(of_one_run + 1 / runs)
+    reach = stats.t.ppf((1 + CONFIDENCE) / 2, runs - 1) * spread * np.sqrt(of_one_run + 1 / runs)
     enough = np.flatnonzero(reach < abs(math.log(target / estimate)))
     return int(runs[enough[0]]) if enough.size else None
 

@@ -15,6 +15,7 @@ from history.errors import BadInput
 
 Array = NDArray[np.float64]
 CONFIDENCE = 0.90  # two-sided: one new run in twenty exceeds the upper bound
+_LEVELS = 0.5, (1 - CONFIDENCE) / 2, (1 + CONFIDENCE) / 2
 FEWEST_RUNS = 4  # three unknowns, and one for noise
 CELLS, SIGMAS, SHARES, ROUNDS = 26, 9, 6, 4
 NEGLIGIBLE = 9.0  # parameters e^9 times less likely than the best
@@ -82,25 +83,25 @@ class CatchUp:
     censored: int
     rate_is_bounded: bool  # the runs exclude an unlimited R
 
-    def rate(self, load: float, confidence: float = CONFIDENCE) -> Interval:
+    def rate(self, load: float) -> Interval:
         """Return R at a load; without upper bound if the start alone explains all runs."""
         with np.errstate(divide="ignore"):
             rates = np.maximum(np.minimum(1 / self.slowness, FASTEST) - self.shared * load, 0)
-        middle, low, high = (_quantile(rates, self.weight, p) for p in _levels(confidence))
+        middle, low, high = (_quantile(rates, self.weight, p) for p in _LEVELS)
         return Interval(middle, low, high if self.rate_is_bounded else math.inf)
 
-    def shared_with(self, confidence: float = CONFIDENCE) -> Interval:
-        return Interval(*(_quantile(self.shared, self.weight, p) for p in _levels(confidence)))
+    def shared_with(self) -> Interval:
+        return Interval(*(_quantile(self.shared, self.weight, p) for p in _LEVELS))
 
-    def start(self, confidence: float = CONFIDENCE) -> Interval:
-        return Interval(*(_quantile(self.start_s, self.weight, p) for p in _levels(confidence)))
+    def start(self) -> Interval:
+        return Interval(*(_quantile(self.start_s, self.weight, p) for p in _LEVELS))
 
     def noise(self) -> float:
         return _quantile(self.sigma, self.weight, 0.5)
 
-    def predict(self, load: float, down_s: float, confidence: float = CONFIDENCE) -> Interval:
+    def predict(self, load: float, down_s: float) -> Interval:
         """Predict T of a new run; bounds are infinite if that weight never catches up."""
-        middle, low, high = (self._predicted(load, down_s, p) for p in _levels(confidence))
+        middle, low, high = (self._predicted(load, down_s, p) for p in _LEVELS)
         return Interval(middle, low, high)
 
     def chance(self, load: float, down_s: float, target_s: float) -> float:
@@ -109,16 +110,16 @@ class CatchUp:
             return 0.0
         return float(weight @ special.ndtr((math.log(target_s) - log_t) / sigma)) if len(weight) else 0.0
 
-    def longest_down_s(self, load: float, target_s: float, confidence: float = CONFIDENCE) -> Interval:
+    def longest_down_s(self, load: float, target_s: float) -> Interval:
         """Return the longest downtime within the target; 0 if even an instant restart misses it."""
-        return self._largest(lambda down_s: self.chance(load, down_s, target_s), LONGEST_S, confidence)
+        return self._largest(lambda down_s: self.chance(load, down_s, target_s), LONGEST_S)
 
-    def largest_load(self, down_s: float, target_s: float, confidence: float = CONFIDENCE) -> Interval:
+    def largest_load(self, down_s: float, target_s: float) -> Interval:
         fastest = 1 / max(float(self.slowness.min()), 1e-6)
-        return self._largest(lambda load: self.chance(load, down_s, target_s), fastest, confidence)
+        return self._largest(lambda load: self.chance(load, down_s, target_s), fastest)
 
-    def _largest(self, chance: Callable[[float], float], limit: float, confidence: float) -> Interval:
-        middle, sure, hopeful = (_last_above(chance, p, limit) for p in (0.5, *_levels(confidence)[:0:-1]))
+    def _largest(self, chance: Callable[[float], float], limit: float) -> Interval:
+        middle, sure, hopeful = (_last_above(chance, p, limit) for p in (0.5, *_LEVELS[:0:-1]))
         return Interval(middle, sure, hopeful)
 
     def _finite(self, load: float, down_s: float) -> tuple[Array, Array, Array]:
@@ -196,10 +197,6 @@ def _log_likelihood(points: Iterable[Point], slowness: Array, shared: Array, sta
 def _ends(axis: Array, used: NDArray[np.bool_]) -> tuple[float, float]:
     cells = np.flatnonzero(used)
     return float(axis[max(cells[0] - 1, 0)]), float(axis[min(cells[-1] + 1, len(axis) - 1)])
-
-
-def _levels(confidence: float) -> tuple[float, float, float]:
-    return 0.5, (1 - confidence) / 2, (1 + confidence) / 2
 
 
 def _quantile(values: Array, weight: Array, level: float) -> float:

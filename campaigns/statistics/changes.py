@@ -147,7 +147,7 @@ def missing_nightly_runs(points: Sequence[Point]) -> int:
     return max(0, MIN_NIGHTLY_RUNS + 1 - len(points))
 
 
-def latest_change(values: Sequence[float], alpha: float = ALPHA) -> Change | None:
+def latest_change(values: Sequence[float]) -> Change | None:
     """Return the last significant change of level, if any.
 
     Best split by least squares, then a t test with pooled variance, so that one later nightly run suffices. Later
@@ -158,26 +158,26 @@ def latest_change(values: Sequence[float], alpha: float = ALPHA) -> Change | Non
     while len(values) - start > MIN_BEFORE:
         since = start + _best_split(values[start:])
         change = levels(values, start, since)
-        if not change.p < alpha:  # nan if all values are equal
+        if not change.p < ALPHA:  # nan if all values are equal
             break
         found = change if since - start >= MIN_BEFORE else found
         start = since
     return found
 
 
-def worst_change(values: Sequence[float], better: Better, *, pinned: int = 0, alpha: float = ALPHA) -> Change | None:
+def worst_change(values: Sequence[float], better: Better, *, pinned: int = 0) -> Change | None:
     """Return the newest level's largest significant worsening.
 
-    ``latest_change`` misses a partial fix's rest, and the sum of small steps. All tests share ``alpha``.
+    ``latest_change`` misses a partial fix's rest, and the sum of small steps. All tests share ``ALPHA``.
     """
-    *earlier, (newest, _) = _levels_of(values, 0, len(values), alpha)
+    *earlier, (newest, _) = _levels_of(values, 0, len(values))
     others = {
         (first, until)
         for first, until in (*earlier, (0, pinned))
         if until - first >= MIN_BEFORE and until <= newest
     }  # fmt: skip
     found = [levels(values, first, newest, until=until) for first, until in sorted(others)]
-    worse = [change for change in found if change.p < alpha / len(found) and is_worse(change.log, better)]
+    worse = [change for change in found if change.p < ALPHA / len(found) and is_worse(change.log, better)]
     return max(worse, key=lambda change: abs(change.log), default=None)
 
 
@@ -194,11 +194,11 @@ def is_beyond(change: Change, margin: float) -> bool:
     return abs(percent(change.log)) >= 100 * margin
 
 
-def _levels_of(values: Sequence[float], first: int, until: int, alpha: float) -> list[tuple[int, int]]:
+def _levels_of(values: Sequence[float], first: int, until: int) -> list[tuple[int, int]]:
     if until - first > MIN_BEFORE:
         since = first + _best_split(values[first:until])
-        if levels(values[:until], first, since).p < alpha:
-            return [*_levels_of(values, first, since, alpha), *_levels_of(values, since, until, alpha)]
+        if levels(values[:until], first, since).p < ALPHA:
+            return [*_levels_of(values, first, since), *_levels_of(values, since, until)]
     return [(first, until)]
 
 
@@ -226,12 +226,12 @@ def is_worse(log: float, better: Better) -> bool:
     return (log > 0) == (better == "lower") and log != 0
 
 
-def visible(values: Sequence[float], alpha: float = ALPHA) -> float | None:
+def visible(values: Sequence[float]) -> float | None:
     """Return the log-ratio of a nightly run that the screen detects half the time; None for too few."""
     n = len(values)
     if n < MIN_NIGHTLY_RUNS:
         return None
-    return float(stats.t.isf(alpha / 2, n - 1) * np.std(values, ddof=1) * math.sqrt(1 + 1 / n))
+    return float(stats.t.isf(ALPHA / 2, n - 1) * np.std(values, ddof=1) * math.sqrt(1 + 1 / n))
 
 
 def control_moved(
