@@ -28,7 +28,7 @@ def annotation_of(option: kinds.Option) -> Any:
     return Annotated[
         taken | None,
         typer.Option(
-            f"--{option.name.replace('_', '-')}",
+            option.flag,
             help=f"{text[:1].upper()}{text[1:]}{by_default}.",
             metavar=option.name.upper(),
             min=option.minimum,

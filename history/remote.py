@@ -199,15 +199,12 @@ def path_of(text: str | AnyPath) -> Path:
     if url.scheme not in SCHEMES:
         raise BadInput(f"{text} has the scheme {url.scheme}://; known: {', '.join(f'{each}://' for each in SCHEMES)}.")
     if not url.netloc or url.query or (url.scheme == "s3" and "@" in url.netloc):
+        without_credentials = re.sub(r"//[^/@]*@", "//…@", text).partition("?")[0]
         raise BadInput(
-            f"{_without_credentials(text)} is no address such as {url.scheme}://bucket/runs/x; credentials and the "
+            f"{without_credentials} is no address such as {url.scheme}://bucket/runs/x; credentials and the "
             "endpoint belong in the environment (docs/object-stores.md)."
         )
     return cast("Path", RemotePath(f"{url.scheme}://{url.netloc}", PurePosixPath(url.path.strip("/"))))
-
-
-def _without_credentials(text: str) -> str:
-    return re.sub(r"//[^/@]*@", "//…@", text).partition("?")[0]
 
 
 def check_reachable(path: AnyPath) -> None:

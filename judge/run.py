@@ -84,7 +84,7 @@ def judge_run(run: Run, spread: Spread) -> Judged:
     if run.requires_history:
         missing["history of the controller"] += _history_gaps(run, answers)
     gaps = Gaps(gap for of_item in missing.values() for gap in of_item)
-    items = [*evidence.items(missing), evidence.elections_shown(premises.unproven_elections())]
+    items = [*evidence.items(missing), ("elections told", evidence.first_of(premises.unproven_elections()))]
     findings = bring_together(answers, gaps)
     seeks = read_rows(run.files["seeks"], SEEKS)
     loads = latency.merge_phases(answer.loads for answer in answers)

@@ -60,16 +60,13 @@ class LogReader:
             is_torn = headers["problem"][-1] == Problem.TORN_TAIL
             # After a false length, bytes may only look like batches.
             damaged_from = _last_read(headers) + 1 if is_torn else len(headers)
-            if is_first and damaged_from:
-                self._begins(headers[0])
+            if is_first and damaged_from and headers[0]["base_offset"] < self._named:
+                why = f"the segment's name promises offsets from {self._named:,} on"
+                self._note(headers[0], why, is_problem=True)
             self._batches(data, headers[:damaged_from])
             if is_torn:
                 at = self._damage(data, headers[damaged_from:], is_last=is_last)
             is_first = False
-
-    def _begins(self, first: np.void) -> None:
-        if first["base_offset"] < self._named:
-            self._note(first, f"the segment's name promises offsets from {self._named:,} on", is_problem=True)
 
     def _damage(self, data: Data, rows: Headers, *, is_last: bool) -> int:
         """Report unreadable batches; return where to read on."""

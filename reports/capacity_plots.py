@@ -96,7 +96,8 @@ def partitions_figure(found: Partitions) -> Figure:
         _trace(name, fewest_first, [multiple(found, of, row) for row in found.curve], "lines+markers", line=line)
         for (name, _, of), line in zip(MEASURES, ({"color": colour, "width": 2} for colour in PALETTE), strict=False)
     ]
-    return {"data": data, "layout": _layout("replicas on each broker", _axis("multiple of the fewest"))}
+    y_axis = {"title": {"text": "multiple of the fewest"}, "rangemode": "tozero", "automargin": True}
+    return {"data": data, "layout": _layout("replicas on each broker", y_axis)}
 
 
 def multiple(found: Partitions, of: Callable[[PartitionCost], float | None], row: PartitionCost) -> float | None:
@@ -118,10 +119,6 @@ def ledger_figure(lines: Sequence[Reserve]) -> Figure:
     }
     drawn = _layout("left, MB/s", {"autorange": "reversed", "automargin": True})
     return {"data": [bars], "layout": {**drawn, "height": 90 + 34 * len(lines), "showlegend": False}}
-
-
-def _axis(title: str) -> Figure:
-    return {"title": {"text": title}, "rangemode": "tozero", "automargin": True}
 
 
 def _layout(x_title: str, y_axis: Figure, **more: Any) -> Figure:

@@ -80,7 +80,7 @@ class Span:
 
 
 def phases(run: Run) -> list[Span]:
-    """Return the phases by start; without an end, they last until the last event."""
+    """Return the phases, in seconds."""
     return [
         Span(span.phase, span.phase, run.seconds(span.from_ns), run.seconds(span.to_ns), number=number)
         for number, span in enumerate(pairs.phases(run.events), 1)

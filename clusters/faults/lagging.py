@@ -158,7 +158,7 @@ class LagFault(Fault):
     def verify_cleared(self) -> Evidence:
         def caught_up() -> Observation | None:
             seen = observe(self.world, self.node, self.partition)
-            return seen if seen and seen.lag <= self._small_lag() else None
+            return seen if seen and seen.lag <= max(10.0, self.rate * 0.5) else None
 
         seen = wait_until(caught_up, limit_s=30, what=f"{self.node.name} to catch up on {self.partition}")
         return {"lag": seen.lag, **self.figures()}
@@ -176,9 +176,6 @@ class LagFault(Fault):
 
     def _least_s(self, lag: float) -> float:
         return lag / (self.rate * (1 - self.least_share)) if self.rate else 0.0
-
-    def _small_lag(self) -> float:
-        return max(10.0, self.rate * 0.5)
 
     def figures(self) -> Evidence:
         """Return the lag's range in the ISR; ``near`` is the share within half to twice the wanted lag."""

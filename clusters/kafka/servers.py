@@ -71,10 +71,6 @@ class Release:
     java: Java
     agent: Path | None = None
 
-    @property
-    def class_path(self) -> str:
-        return f"{self.jars}/*"
-
 
 def choose_mode(version: str, wanted: Mode | None) -> Mode:
     """Return the mode: by default ZooKeeper up to 3.2, KRaft from 3.3 (KIP-833).
@@ -211,7 +207,7 @@ def _java_node(
         address=address,
         folder=folder,
         program=release.java.command,
-        arguments=(*flags, *logging, "-cp", release.class_path, *main, str(folder / "server.properties")),
+        arguments=(*flags, *logging, "-cp", f"{release.jars}/*", *main, str(folder / "server.properties")),
         endpoints=endpoints,
         node_id=node_id,
         readable=(

@@ -153,7 +153,6 @@ class World:
         return self.servers.state(node) if node.role in ROLES else self.runtime.state(node.name)
 
     def describe_node(self, node: Node) -> str:
-        """Return a node's state and last log lines for an error message."""
         return described(node, self.state(node))
 
     def incarnation(self, node: Node) -> int:

@@ -169,19 +169,19 @@ def _drawn(value: Any, gaps: dict[str, str], rng: random.Random) -> Any:
     span = _SPAN.fullmatch(value)
     if span is None:
         return value
+    least: float
+    most: float
     if span[2] is None:
-        low, high = _number(span[1], value), _number(span[3], value)
-        if low > high:
-            raise BadInput(f"The fault mix makes no scenario: {value!r} is not a span; the smaller end comes first.")
-        return rng.randint(low, high)
-    if span[4] is None:
+        least, most = _number(span[1], value), _number(span[3], value)
+    elif span[4] is None:
         raise BadInput(
             f"The fault mix makes no scenario: {value!r} is not a span; both ends need a unit, such as 6s..12s."
         )
-    shortest, longest = _seconds(span[1] + span[2]), _seconds(span[3] + span[4])
-    if shortest > longest:
+    else:
+        least, most = _seconds(span[1] + span[2]), _seconds(span[3] + span[4])
+    if least > most:
         raise BadInput(f"The fault mix makes no scenario: {value!r} is not a span; the smaller end comes first.")
-    return f"{round(rng.uniform(shortest, longest), 2):g}s"
+    return rng.randint(int(least), int(most)) if span[2] is None else f"{round(rng.uniform(least, most), 2):g}s"
 
 
 def _held_s(steps: list[dict[str, Any]]) -> float:

@@ -420,11 +420,6 @@ def _broker_logs(run: Run) -> Iterator[str]:
             yield f"The server log of {node.name} was not collected."
 
 
-def elections_shown(unproven: Iterable[str]) -> Item:
-    """Require that the history shows unclean leaders, if permitted."""
-    return "elections told", first_of(unproven)
-
-
 def input_of(run: Run, where: TopicPartition) -> Input | None:
     """Return what a copier read to write a partition."""
     copier, loads = run.manifest.scenario.get("copier"), run.manifest.loads
