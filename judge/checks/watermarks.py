@@ -255,12 +255,9 @@ def i23_evicted_in_time(evidence: PartitionEvidence) -> Iterator[Check]:
         in_time = taken_ns is not None and taken_ns <= limit_ns
         until_ns = stop.from_ns + limit_ns
         same = bool(np.all(leaders[later & (decided_ns <= until_ns)] == before.leader))
-        if in_time or (
-            same
-            and stop.until_ns >= until_ns
-            and not evidence.disturbed(before.leader, stop.ordered_ns, until_ns)
-            and _had_to_go(samples.of_epoch(before.leader, before.leader_epoch), stop.from_ns, until_ns)
-        ):
+        observed = stop.until_ns >= until_ns and not evidence.disturbed(before.leader, stop.ordered_ns, until_ns)
+        of_leader = samples.of_epoch(before.leader, before.leader_epoch)
+        if in_time or (same and observed and _had_to_go(of_leader, stop.from_ns, until_ns)):
             yield Check(
                 stop.from_ns,
                 not in_time,
