@@ -40,10 +40,7 @@ def dag_run_id(first: str, number: int) -> str:
 
 
 def item_run_id(folder: CampaignFolder, item: str = "", number: int | str = "") -> str:
-    """Name the DAG run of an item's try; without one, return how those of the campaign begin.
-
-    Names of campaigns have dots, and several checkouts may use one Airflow.
-    """
+    """Name the DAG run of an item's try; without one, return how those of the campaign begin."""
     digest = hashlib.sha256(str(folder.path.resolve()).encode()).hexdigest()[:4]
     return ":".join(filter(None, [f"{folder.path.name}-{digest}:{item}", str(number)]))
 

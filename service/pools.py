@@ -1,4 +1,4 @@
-"""The pools of a campaign's runs, in which a deferred task keeps its slot."""
+"""The pools of campaigns' runs."""
 
 from __future__ import annotations
 

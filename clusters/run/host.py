@@ -1,7 +1,6 @@
 """Admit runs to this host in the order of their requests: a benchmark alone, others a few at once.
 
-The list of guests is per host, since checkouts and users share its CPUs. A run is a guest while it has a lease, other
-work, such as judging, while its process lives.
+Checkouts and users share the list of guests: runs, while they have a lease, and other work, while its process lives.
 """
 
 from __future__ import annotations
@@ -75,7 +74,7 @@ def wait_for_host(run: Path, at_once: int, tell: Tell) -> None:
 
 @contextmanager
 def sharing_host(work: str, tell: Tell) -> Iterator[None]:
-    """Work while no benchmark runs, since the work uses the brokers' CPUs."""
+    """Work while no benchmark runs."""
     process = psutil.Process()
     who = f"{work} (process {process.pid} of {process.username()})"
     guest = Guest(who, 0, time.monotonic_ns(), pid=process.pid, born_s=process.create_time())
@@ -138,7 +137,7 @@ def _obstacle(mine: Guest, others: list[Guest]) -> str:
 
 
 def _others(entry: Path) -> Iterator[Guest]:
-    """Yield the guests that are present; remove the entries of others."""
+    """Yield the present guests; remove others."""
     for file in HOST.iterdir():
         if file == entry or not (guest := _read(file)):
             continue

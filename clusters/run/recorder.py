@@ -70,7 +70,7 @@ def salvage(run: Path) -> None:
 
 
 def _record_early_end(run: Path) -> None:
-    """Record an error if a stage is missing: a killed task, and a DAG run that is ended between two, record none."""
+    """Record an error if a stage is missing: a killed task records none."""
     folder = RunFolder(run)
     if errors_of(folder):
         return
