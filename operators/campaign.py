@@ -177,8 +177,8 @@ class RecordItem(CampaignStep, TriggerDagRunOperator):
         run = _run_of(task, self.trigger_dag_id, run_id)
         errors = errors_of(run) if run else []
         if run and run.is_sealed and not errors:
-            upload.upload(folder, [run.path], places(context))
             rounds.end_item(folder, item)
+            upload.upload(folder, [run.path], places(context))
             return str(run.path)
         why = next(iter(errors), f"DAG run {run_id} ended before a run was collected; its log shows why.")
         rounds.end_item(folder, item, why)
