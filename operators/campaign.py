@@ -155,7 +155,7 @@ class RecordItem(CampaignStep, TriggerDagRunOperator):
             before = self.trigger_run_id
             if task.get_dagrun_state(self.trigger_dag_id, before) in ACTIVE:
                 self._wait()  # this task was cleared or killed
-        if is_retry and before and _had_fault(task, self.trigger_dag_id, before):
+        if is_retry and before and _had_fault(_run_of(task, self.trigger_dag_id, before)):
             raise AirflowFailException(f"{before} had a fault, and another try would be another experiment.")
         self.log.info("%s: %s on Kafka %s", item.name, item.scenario, item.kafka)
         try:
@@ -182,8 +182,7 @@ class RecordItem(CampaignStep, TriggerDagRunOperator):
             return str(run.path)
         why = next(iter(errors), f"DAG run {run_id} ended before a run was collected; its log shows why.")
         rounds.end_item(folder, item, why)
-        is_over = _had_fault(task, self.trigger_dag_id, run_id)
-        raise AirflowFailException(why) if is_over else HarnessError(why)
+        raise AirflowFailException(why) if _had_fault(run) else HarnessError(why)
 
     def _item(self, context: Context) -> Item:
         from campaigns import rounds
@@ -198,10 +197,9 @@ def _run_of(task: Any, dag_id: str, run_id: str) -> RunFolder | None:
     return RunFolder(Path(path)) if path else None
 
 
-def _had_fault(task: Any, dag_id: str, run_id: str) -> bool:
+def _had_fault(run: RunFolder | None) -> bool:
     from campaigns import recording
 
-    run = _run_of(task, dag_id, run_id)
     return run is not None and recording.had_fault(run.path)
 
 
