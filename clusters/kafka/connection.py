@@ -5,6 +5,7 @@ from __future__ import annotations
 import select
 import socket
 import struct
+import threading
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -28,6 +29,7 @@ Decode = Callable[[Any, memoryview], Any]  # a response's class and bytes → th
 _NAMES = {-1: "UNKNOWN_SERVER_ERROR", 6: "NOT_LEADER_OR_FOLLOWER"}  # kafka-python's names differ
 UNREACHABLE, TIMEOUT = "unreachable", "timeout"
 NOT_AUTHORIZED = "TOPIC_AUTHORIZATION_FAILED"
+_LOOKUP = threading.Lock()  # kafka-python 3.0.12 keeps a weak reference to one of two classes made at once
 
 
 def error_name(code: int) -> str | None:
@@ -120,7 +122,8 @@ class Connection:
 
     def _decoded(self, answer: memoryview, decode: Decode) -> Any:
         request = self._protocol.in_flight_requests.popleft()
-        kind = request.get_response_class()
+        with _LOOKUP:
+            kind = request.get_response_class()
         start = BytesIO(answer[:_HEADER_BYTES])
         try:
             answers = kind.parse_header(start).correlation_id

@@ -8,10 +8,13 @@ import struct
 import threading
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
+from kafka.protocol.api_header import RequestHeader
 
 from clusters.kafka import connection as module
 from clusters.kafka.access import Access
@@ -89,6 +92,32 @@ def test_metadata_is_read_from_the_socket(listener: socket.socket) -> None:
     assert (view.brokers, view.controller_id) == ({2: ("b", 9092)}, 2)
     assert [PartitionView("t", 0, 2, 5, [2, 1], [2], [1])] == view.partitions
     assert view.topic_ids == {"t": "00000000-0000-0000-0000-000000000007"}
+
+
+def test_threads_look_up_a_response_class_one_after_the_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Answers on two connections never look up their class at once: kafka-python can lose a class made twice."""
+    inside, most, look_up = [0], [0], RequestHeader.get_response_class
+
+    def slow(header: Any) -> Any:
+        inside[0] += 1
+        most[0] = max(most[0], inside[0])
+        time.sleep(0.05)
+        inside[0] -= 1
+        return look_up(header)
+
+    monkeypatch.setattr(RequestHeader, "get_response_class", slow)
+    with socket.create_server(("127.0.0.1", 0)) as one, socket.create_server(("127.0.0.1", 0)) as other:
+        serving = [serve(server, METADATA_V10) for server in (one, other)]
+        with (
+            Connection(*one.getsockname(), timeout_s=5) as first,
+            Connection(*other.getsockname(), timeout_s=5) as second,
+            ThreadPoolExecutor() as threads,
+        ):
+            views = list(threads.map(partial(metadata, topics=["t"]), [first, second]))
+        for thread in serving:
+            thread.join()
+
+    assert ([view.controller_id for view in views], most) == ([2, 2], [1])
 
 
 def test_an_unchanged_answer_is_decoded_once(listener: socket.socket) -> None:
