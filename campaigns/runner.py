@@ -103,7 +103,7 @@ def judge_recorded(folder: CampaignFolder, places: Places) -> list[str]:
             judge(together)
         for run in together:
             publish(run)
-    upload.upload(folder, [run for _, run in collected_runs(campaign, places)], places)  # retries failed uploads
+    upload.upload(folder, [run for _, run in collected_runs(campaign, places)])  # retries failed uploads
     return [run.name for run in fresh]
 
 

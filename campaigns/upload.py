@@ -24,42 +24,48 @@ def remember(folder: CampaignFolder, url: str) -> None:
 
 def check(url: str) -> None:
     """Raise BadInput before anything is recorded, unless an object store can be reached at the URL."""
+    check_reachable(_store(url))
+
+
+def _store(url: str) -> RemotePath:
     target = path_of(url)
     if not isinstance(target, RemotePath):
         raise BadInput(f"--upload={url} is no URL of an object store, such as --upload=s3://bucket/plimsoll.")
-    check_reachable(target)
+    return target
 
 
-def target_of(folder: CampaignFolder) -> RemotePath | None:
-    """Return the campaign's upload target, if any."""
+def url_of(folder: CampaignFolder) -> str:
+    """Return where the campaign's runs are uploaded to; empty: nowhere."""
     kept = folder.path / _KEPT
-    if not kept.is_file():
-        return None
-    target = path_of(json.loads(kept.read_text())["url"])
-    return target if isinstance(target, RemotePath) else None
+    return str(json.loads(kept.read_text())["url"]) if kept.is_file() else ""
 
 
-def upload(folder: CampaignFolder, runs: Iterable[Path], places: Places) -> None:
-    """Upload archived runs that the store lacks; meanwhile no benchmark is recorded.
+def upload(folder: CampaignFolder, runs: Iterable[Path]) -> None:
+    """Upload a campaign's runs, if requested."""
+    if url := url_of(folder):
+        with sharing_host(f"uploading campaign {folder.path.name}", folder.say_waiting):
+            for run in runs:
+                upload_run(RunFolder(run), url)
+
+
+def upload_run(run: RunFolder, url: str) -> RemotePath:
+    """Upload what the store lacks of a sealed run; return where it is.
 
     Raises:
         BadInput: the store has another run of the same name.
         HarnessError: the store does not answer, or rejects the upload.
     """
-    target = target_of(folder)
-    if target is None:
-        return
-    with sharing_host(f"uploading campaign {folder.path.name}", folder.say_waiting):
-        for run in runs:
-            try:
-                upload_sealed(RunFolder(run), target / "runs" / run.name)
-                upload_judged(RunFolder(run), places.archive / f"{run.name}.parquet", target)
-            except OSError as error:
-                why = " ".join(str(error).split())[:300].rstrip(".")
-                raise HarnessError(
-                    f"{run} could not be uploaded to {target}: {why}. It is kept here; the campaign, taken up again by "
-                    "its name, uploads what is missing."
-                ) from error
+    target = _store(url)
+    try:
+        upload_sealed(run, target / "runs" / run.run_id)
+        upload_judged(run, Places.beside(run.path.parent).archive / f"{run.run_id}.parquet", target)
+    except OSError as error:
+        why = " ".join(str(error).split())[:300].rstrip(".")
+        raise HarnessError(
+            f"{run.path} could not be uploaded to {target}: {why}. It is kept here; resume the campaign by its "
+            "name, or clear the task, to upload what is missing."
+        ) from error
+    return target / "runs" / run.run_id
 
 
 def upload_sealed(run: RunFolder, target: RemotePath) -> bool:

@@ -38,6 +38,7 @@ from commands.options import (
     SummaryFile,
     TopicConfig,
     UncleanElection,
+    Upload,
     annotation_of,
     complete_run,
     parameter,
@@ -145,6 +146,7 @@ def run(
     rate: Annotated[float | None, typer.Option(help="Records per second; default: the scenario's rate.")] = None,
     seed: Seed = None,
     subnet: Subnet = None,
+    upload: Upload = None,
     cluster: OwnCluster = None,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="With --cluster: say what the run would do, and do nothing.")
@@ -170,6 +172,7 @@ def run(
             rate=rate,
             seed=seed,
             subnet=subnet,
+            upload=upload,
             cluster=cluster,
             runs=runs.resolve(),
         )

@@ -122,6 +122,15 @@ ScenarioName = Annotated[
         help="A name (see plimsoll scenarios), or a .yaml file.", autocompletion=complete_scenario, metavar="SCENARIO"
     ),
 ]
+Upload = Annotated[
+    str | None,
+    typer.Option(
+        help="URL in an object store to which the run is uploaded, such as s3://bucket/plimsoll.",
+        envvar="PLIMSOLL_UPLOAD",
+        metavar="URL",
+        show_default=False,
+    ),
+]
 Subnet = Annotated[
     str | None,
     typer.Option(

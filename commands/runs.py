@@ -11,9 +11,10 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
+from campaigns.upload import check as check_upload
 from clusters.run.host import AT_ONCE, sharing_host, wait_for_host
 from clusters.run.leftovers import end_lease
-from clusters.scenario.scenario import load_scenario, scenario_names
+from clusters.scenario.scenario import Scenario, load_scenario, scenario_names
 from commands.outcome import Outcome, print_error, say, warned
 from history.errors import BadInput, HarnessError
 from history.events import errors_of, notes_of_import, read_events
@@ -38,7 +39,7 @@ if TYPE_CHECKING:
 NO_VERDICT = "The judge wrote no verdict."
 
 
-def record_and_judge(scenario: str, **request: Any) -> Outcome:
+def record_and_judge(scenario: str, upload: str | None = None, **request: Any) -> Outcome:
     """Run a scenario; the last two lines are machine-readable. ``request`` is that of ``experiment.prepare``.
 
     Raises:
@@ -49,8 +50,7 @@ def record_and_judge(scenario: str, **request: Any) -> Outcome:
     from clusters.run import experiment
 
     planned = load_scenario(scenario)  # fail before anything is removed or recorded
-    spark_connection(os.environ)  # fail before anything is recorded
-    check_named(dag_of(planned))
+    _check(planned, upload)
     with warned():
         # leftovers take CPU time and addresses
         experiment.reap(docker_may_be_down=True)
@@ -66,7 +66,7 @@ def record_and_judge(scenario: str, **request: Any) -> Outcome:
             succeeded = run_dag(
                 airflow,
                 dag_id,
-                {"run_dir": str(run.path)},
+                {"run_dir": str(run.path), "upload": upload},
                 run_id=run.run_id,
                 progress=progress,
                 salvage=partial(_salvage_unsealed, run),
@@ -78,6 +78,13 @@ def record_and_judge(scenario: str, **request: Any) -> Outcome:
             say(f"run: {run.path}")
             raise
     return _concluded(run, planned.name, succeeded, airflow.log(dag_id, run.run_id), memory_ran_out(ended_before))
+
+
+def _check(planned: Scenario, upload: str | None) -> None:
+    spark_connection(os.environ)
+    if upload:
+        check_upload(upload)
+    check_named(dag_of(planned))
 
 
 def _hold(held: ExitStack, run: RunFolder, dag_id: str, progress: Progress) -> Airflow:

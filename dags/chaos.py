@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from airflow.sdk import DAG, BaseOperator, Param, TriggerRule, chain, get_parsing_context
+from airflow.sdk.configuration import conf
 
 from clusters.run.stages import AFTER, BEFORE, Stage, stages
 from clusters.scenario.scenario import load_scenario, scenario_names
@@ -18,10 +19,10 @@ from history.errors import BadInput
 from history.kafka_versions import CLIENT_RELEASES, DEFAULT_RELEASE
 from history.product import version
 from operators.judge import Judge
-from operators.publish import Publish
+from operators.publish import Publish, Upload
 from operators.scenario_doc import ANY_DOC, display_name, doc_of, tags
 from operators.steps import ListPhases, PrepareRun, RunPhase, RunStep, StartCluster, TearDown, watch
-from service.stages import ANY_SCENARIO, JUDGE, PUBLISH, RESOLVE
+from service.stages import ANY_SCENARIO, JUDGE, PUBLISH, RESOLVE, UPLOAD, UPLOAD_TO, recording_queue
 
 SCENARIOS = "PLIMSOLL_SCENARIOS"
 KAFKA = [DEFAULT_RELEASE, *CLIENT_RELEASES]
@@ -87,6 +88,13 @@ PARAMS = {
         section="Rarely needed",
         description="How many runs the host may have meanwhile, this one included; 1: a benchmark; empty: one per core",
     ),
+    "upload": Param(
+        os.environ.get(UPLOAD_TO),
+        type=["null", "string"],
+        title="Upload",
+        section="Rarely needed",
+        description="A URL in an object store, such as s3://bucket/plimsoll, to which the run is uploaded",
+    ),
     "judge": Param(
         default=True,
         type="boolean",
@@ -151,6 +159,7 @@ def _scenario_dag(dag_id: str, **settings: Any) -> DAG:
         "owner": "plimsoll",
         "retries": 0,  # a retry would be another experiment
         "execution_timeout": _LIMIT,
+        **recording_queue(),
     }
     return DAG(dag_id, schedule=None, default_args=defaults, **settings)
 
@@ -178,10 +187,11 @@ def _rule(stage: Stage) -> TriggerRule:
 
 
 def _arrange(dag: DAG, resolve: BaseOperator, recording: Sequence[Any]) -> None:
-    """Judge after the recording, which ends with its teardown."""
-    judge = _repeatable(Judge, JUDGE, run=resolve.output)
-    publish = _repeatable(Publish, PUBLISH, run=resolve.output)
-    chain(resolve, *recording, judge, publish)
+    """Judge after the recording, which ends with its teardown, if needed on another host."""
+    uploads = [_repeatable(Upload, UPLOAD, run=resolve.output)] if recording_queue() else []
+    after = {"run": [resolve, *uploads][-1].output, "queue": conf.get("operators", "default_queue")}
+    judge, publish = _repeatable(Judge, JUDGE, **after), _repeatable(Publish, PUBLISH, **after)
+    chain(resolve, *recording, *uploads, judge, publish)
     setups = [task for task in recording if isinstance(task, RunStep) and task.stage.role in ("start", "setup")]
     recording[-1].as_teardown(setups=setups, on_failure_fail_dagrun=True)
     watched = [task for task in dag.tasks if not task.is_setup]  # failed setups fail their successors, too

@@ -8,13 +8,14 @@ from airflow.sdk import DAG
 
 from operators.campaign import WriteIndex
 from operators.campaign_dag import ARCHIVE
+from service.stages import recording_queue
 
 with DAG(
     "pages",
     description="The page over everything, written whenever the archive grows.",
     schedule=[ARCHIVE],
     max_active_runs=1,
-    default_args={"retries": 0},
+    default_args={"retries": 0, **recording_queue()},
     tags=["upkeep"],
 ) as dag:
     WriteIndex(task_id="index", execution_timeout=timedelta(minutes=10))

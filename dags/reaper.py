@@ -7,6 +7,7 @@ from datetime import timedelta
 from airflow.sdk import DAG
 
 from operators.steps import Reap
+from service.stages import recording_queue
 
 with DAG(
     "reaper",
@@ -14,6 +15,7 @@ with DAG(
     schedule="@hourly",
     catchup=False,  # without start_date, so that a new Airflow does not begin with it
     max_active_runs=1,
+    default_args=recording_queue(),
     tags=["upkeep"],
 ) as dag:
     Reap(task_id="reap", execution_timeout=timedelta(minutes=10))

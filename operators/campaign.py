@@ -178,7 +178,7 @@ class RecordItem(CampaignStep, TriggerDagRunOperator):
         errors = errors_of(run) if run else []
         if run and run.is_sealed and not errors:
             rounds.end_item(folder, item)
-            upload.upload(folder, [run.path], places(context))
+            upload.upload(folder, [run.path])
             return str(run.path)
         why = next(iter(errors), f"DAG run {run_id} ended before a run was collected; its log shows why.")
         rounds.end_item(folder, item, why)

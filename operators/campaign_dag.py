@@ -13,6 +13,7 @@ from history.product import version
 from operators.campaign import NEXT, Conclude, JudgeItems, ListItems, NextRound, PlanCampaign, RecordItem
 from operators.steps import watch
 from service.pools import pool_of
+from service.stages import recording_queue
 
 ARCHIVE = Asset(name="archive", uri="plimsoll://archive")  # triggers the index page
 _RUN_LIMIT = timedelta(hours=6)  # phases have their own limits; a soak may occupy the host for hours before
@@ -80,6 +81,7 @@ def campaign_dag(kind: Kind, tell: Sequence[BaseNotifier] = ()) -> DAG:
         default_args={
             "owner": "plimsoll",
             "retries": 0,  # resuming the campaign records missing items
+            **recording_queue(),
         },
         tags=["campaign", "benchmark" if kind.benchmark else "correctness", version()],
         schedule=None,

@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import psutil
 from airflow.sdk.exceptions import AirflowFailException
 
 from history.errors import HarnessError
-from history.events import stage_events
 from history.folder import RunFolder
+from history.remote import path_of
 from operators.hooks import ConnectedOperator, ObjectStoreHook, SparkHook
 from operators.links import DataDocs, RunPage
 from service.processes import kill_descendants
-from service.progress import logged
+from service.progress import performed
 from service.stages import JUDGE
 
 if TYPE_CHECKING:
@@ -30,7 +29,7 @@ _MEANING = {
 class Judge(ConnectedOperator):
     """Judge a run; red unless its verdict is pass, because an unknown verdict must not look green.
 
-    :param run: the run folder
+    :param run: the run folder, or its URL in an object store
     """
 
     template_fields = ("run",)
@@ -45,12 +44,11 @@ class Judge(ConnectedOperator):
         from clusters.run.host import sharing_host  # heavy for DAG parsing
         from spark.submit import judge
 
-        run = RunFolder(Path(self.run))
+        run = RunFolder(path_of(self.run))
         if not context["params"]["judge"]:
             self.log.info("not judged, as asked: %s", run.path)
             return
-        host = sharing_host(f"judging {run.run_id}", self.log.info)
-        with host, logged(JUDGE, run, self.log.info), stage_events(run.stages, JUDGE.name):
+        with sharing_host(f"judging {run.run_id}", self.log.info), performed(JUDGE, run, self.log.info):
             code = judge([run.path])
         if run.verdict_file.is_file():
             told = json.loads(run.verdict_file.read_text())

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from airflow.sdk import BaseOperatorLink
 
+from history.remote import path_of
 from service.airflow_home import PAGES
 
 if TYPE_CHECKING:
@@ -17,7 +18,9 @@ if TYPE_CHECKING:
 def page_of(run: Path, *parts: str) -> str:
     """Return the URL of a file in a run's folder; empty (no button) without a pages server."""
     base = os.environ.get(PAGES)
-    return "/".join([base.rstrip("/"), run.parent.name, run.name, *parts]) if base else ""
+    if not base or not isinstance(run, Path):  # an object store's URL
+        return ""
+    return "/".join([base.rstrip("/"), run.parent.name, run.name, *parts])
 
 
 class RunPage(BaseOperatorLink):
@@ -26,7 +29,7 @@ class RunPage(BaseOperatorLink):
     name = "Run's page"
 
     def get_link(self, operator: BaseOperator, *, ti_key: Any) -> str:  # noqa: ARG002  # Airflow's signature
-        return page_of(Path(operator.run), "report", "index.html")  # type: ignore[attr-defined]  # of judge and publish
+        return page_of(path_of(operator.run), "report", "index.html")  # type: ignore[attr-defined]  # of judge and publish
 
 
 class DataDocs(BaseOperatorLink):
@@ -35,4 +38,4 @@ class DataDocs(BaseOperatorLink):
     name = "Data Docs"
 
     def get_link(self, operator: BaseOperator, *, ti_key: Any) -> str:  # noqa: ARG002  # Airflow's signature
-        return page_of(Path(operator.run), "verdict", "data_docs", "index.html")  # type: ignore[attr-defined]  # as above
+        return page_of(path_of(operator.run), "verdict", "data_docs", "index.html")  # type: ignore[attr-defined]  # as above

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import platform
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from datetime import timedelta
@@ -17,10 +18,10 @@ from history.access import variables
 from history.errors import BadInput, EvidenceError, HarnessError, PlimsollError
 from history.events import read_events
 from history.folder import RunFolder
-from operators.hooks import ConnectedOperator, DockerHook, SparkHook
+from operators.hooks import ConnectedOperator, DockerHook, ObjectStoreHook, SparkHook
 from operators.host import HostTrigger
 from service.progress import logged
-from service.stages import RESOLVE
+from service.stages import QUEUE, RESOLVE, recording_queue
 from spark.connection import spark_connection
 
 if TYPE_CHECKING:
@@ -49,7 +50,7 @@ class PrepareRun(ConnectedOperator):
     """
 
     template_fields = ("scenario",)
-    hooks = (SparkHook, DockerHook)
+    hooks = (SparkHook, DockerHook, ObjectStoreHook)
 
     def __init__(self, *, scenario: str | None = None, **kwargs: Any) -> None:
         super().__init__(**kwargs)
@@ -79,7 +80,10 @@ class PrepareRun(ConnectedOperator):
         from clusters.run import experiment  # heavy for DAG parsing
 
         spark_connection(variables())  # reject a wrong one before recording
-        prepared, runs, content, _ = (params.pop(name, None) for name in ("run_dir", "runs", "scenario", "judge"))
+        prepared, runs, content, judge, url = (
+            params.pop(name, None) for name in ("run_dir", "runs", "scenario", "judge", "upload")
+        )
+        _check_upload(url, needed=bool(judge) and bool(recording_queue()))
         if prepared is not None:
             folder = RunFolder(Path(prepared))
             if folder.is_sealed or not folder.work.is_dir():
@@ -89,6 +93,18 @@ class PrepareRun(ConnectedOperator):
         if not scenario:
             raise BadInput("No scenario was given; set the parameter scenario, or run_dir.")
         return experiment.prepare(scenario, runs=Path(runs) if runs else runs_folder(), **params)
+
+
+def _check_upload(url: str | None, *, needed: bool) -> None:
+    from campaigns.upload import check  # heavy for DAG parsing
+
+    if url:
+        check(url)
+    elif needed:
+        raise BadInput(
+            f"The parameter upload is empty, but {QUEUE} is set, so another host may judge the run; set it to a URL in "
+            "an object store, such as s3://bucket/plimsoll."
+        )
 
 
 class RunStep(ConnectedOperator):
@@ -107,6 +123,10 @@ class RunStep(ConnectedOperator):
 
     def pre_execute(self, context: Context) -> None:
         super().pre_execute(context)
+        if not self.folder.path.is_dir():
+            raise BadInput(
+                f"{self.run} is not on this host, {platform.node()}; all recording tasks of a run need the same host."
+            )
         with suppress(EvidenceError):  # the stage says what is wrong with the plan
             scenario = scenario_of(self.folder)
             own = {stage.name: stage for stage in stages(scenario)}

@@ -18,6 +18,7 @@ from clusters.paths import CACHE, ROOT, locked
 from history.commands import run_command
 from history.errors import HarnessError
 from service.pools import BENCHMARKS, RUNS
+from service.stages import QUEUE, UPLOAD_TO
 
 log = logging.getLogger("plimsoll.airflow_home")
 
@@ -27,6 +28,7 @@ _POOLS = (BENCHMARKS, RUNS)
 _LOCK = "lock"
 _PREPARED = "prepared"  # Airflow's release and the DAGs' digest
 _SOURCES = ("dags", "operators", "service", "scenarios", "campaigns", "clusters", "history")
+_READ_BY_DAGS = ("PLIMSOLL_NIGHTLY", QUEUE, UPLOAD_TO)
 _DATABASE_LIMIT_S = 60
 
 _SETTINGS = {
@@ -129,7 +131,7 @@ def _prepare(home: Path) -> None:
 
 
 def _digest_of_sources() -> str:
-    found = hashlib.sha256(os.environ.get("PLIMSOLL_NIGHTLY", "").encode())
+    found = hashlib.sha256(" ".join(os.environ.get(name, "") for name in _READ_BY_DAGS).encode())
     for folder in _SOURCES:
         for file in sorted((ROOT / folder).rglob("*.*")):
             if file.suffix in {".py", ".yaml"}:

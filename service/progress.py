@@ -13,6 +13,7 @@ from typing import Any
 
 from clusters.run.stages import STOP_CLIENTS, Stage
 from clusters.scenario.scenario import Scenario
+from history.events import stage_events
 from history.folder import RunFolder
 from service.load_rates import LoadRates
 from service.stages import expected_s
@@ -112,6 +113,16 @@ class Progress:
         what = [event["step"], event["target"], detail.get("condition", ""), detail.get("why", "")]
         unverified = ", recovery not verified" if detail.get("recovery_verified") is False else ""
         self.say(f"  {_EVENTS[event['kind']]}{unverified}: {', '.join(filter(None, what))}")
+
+
+@contextmanager
+def performed(stage: Stage, run: RunFolder, log: Callable[[str], object]) -> Iterator[None]:
+    """Record and log a stage after the recording; in an object store a run keeps no stages."""
+    if isinstance(run.path, Path):
+        with logged(stage, run, log), stage_events(run.stages, stage.name):
+            yield
+    else:
+        yield
 
 
 @contextmanager

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import replace
 
 from clusters.run import stages as recording
@@ -10,13 +11,22 @@ from clusters.scenario.durations import expected_records
 from clusters.scenario.scenario import Scenario, load_scenario, scenario_names
 
 ANY_SCENARIO = "any_scenario"  # the DAG of scenarios without their own
+QUEUE = "PLIMSOLL_QUEUE"  # of the host that records, if other tasks run elsewhere
+UPLOAD_TO = "PLIMSOLL_UPLOAD"  # a URL
 INTERRUPTED_S = 90.0  # until an interrupted DAG run ends, besides its stages
 AIRFLOW_S = 12.0  # from the command to the first task
 
 RESOLVE = Stage("resolve", "checking the request", 1.0, 900.0)
 JUDGE = Stage("judge", "judging the recording in Spark", 20.0, 3600.0, role="end")
 JUDGED_PER_S = 50_000.0  # 12 million records took 152 s on a busy machine of two cores, 1.26 million 65 s
+UPLOAD = Stage("upload", "uploading the recording", 5.0, 3600.0, role="end")
 PUBLISH = Stage("publish", "writing the page", 5.0, role="end")
+
+
+def recording_queue() -> dict[str, str]:
+    """Return the queue of tasks that need the host that records, unless every worker is on it."""
+    name = os.environ.get(QUEUE)
+    return {"queue": name} if name else {}
 
 
 def stages(scenario: Scenario) -> tuple[Stage, ...]:

@@ -9,7 +9,9 @@ import sys
 from collections.abc import Callable, Generator, Iterator
 from functools import partial
 from importlib.util import find_spec
+from pathlib import Path
 from typing import TypeVar
+from uuid import uuid4
 
 import pytest
 from hypothesis import settings
@@ -18,6 +20,7 @@ from xdist.remote import Producer
 from xdist.scheduler import LoadScopeScheduling
 
 from clusters.paths import ROOT
+from clusters.run import host
 from clusters.runtimes.docker.daemon import daemon_answers
 from tests.model.seeds import FRESH, SEED, fresh_seed, generator
 
@@ -50,9 +53,15 @@ def s3_server() -> bool:
     return S3_PYTHON.is_file()
 
 
+def two_workers() -> bool:
+    """Return whether all that a distributed Airflow needs is installed."""
+    return bool(find_spec("celery") and shutil.which("redis-server") and Path("/usr/lib/postgresql").is_dir())
+
+
 LACKING: dict[str, tuple[Callable[[], object], str]] = {
     "docker": (daemon_answers, "no Docker daemon answers"),
     "browser": (chromium, "there is no Chromium"),
+    "celery": (two_workers, "make .venv/.celery, and apt-get install postgresql redis-server"),
     "notify": (partial(find_spec, "slack_sdk"), "there are no notifiers of Slack and PagerDuty; make .venv/.notify"),
     "prometheus": (partial(shutil.which, "prometheus"), "there is no Prometheus; apt-get install prometheus"),
     "s3": (s3_server, "there is no S3 server; make .venv/.s3 installs one"),
@@ -84,6 +93,12 @@ def a_quiet_host() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("os.getloadavg", lambda: (0.0, 0.0, 0.0))
         yield
+
+
+@pytest.fixture(autouse=True)
+def own_host(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Give each test an empty list of this host's runs, so that it does not wait for others."""
+    monkeypatch.setattr(host, "HOST", tmp_path_factory.getbasetemp() / f"host-{uuid4().hex}")
 
 
 def pytest_configure() -> None:

@@ -17,7 +17,7 @@ from history import remote
 from tests.conftest import S3_PYTHON
 
 BUCKET = "recorded"
-_ADDRESS = re.compile(r"Running on (http://127\.0\.0\.1:\d+)")
+_ADDRESS = re.compile(r"Running on (http://[\d.]+:\d+)")
 
 
 class Server(NamedTuple):
@@ -34,10 +34,10 @@ class Server(NamedTuple):
 
 
 @contextmanager
-def serving(scratch: Path) -> Iterator[Server]:
+def serving(scratch: Path, host: str = "127.0.0.1") -> Iterator[Server]:
     """A server with an empty bucket; the environment names it and its credentials meanwhile, as a user's would."""
     log = scratch / "s3.log"
-    command = [str(S3_PYTHON), "-m", "moto.server", "-H", "127.0.0.1", "-p", "0"]
+    command = [str(S3_PYTHON), "-m", "moto.server", "-H", host, "-p", "0"]
     with log.open("w") as told, pytest.MonkeyPatch.context() as environment:
         process = subprocess.Popen(command, stdout=told, stderr=subprocess.STDOUT)
         try:

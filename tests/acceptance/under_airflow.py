@@ -46,15 +46,18 @@ LIMIT_S = 1200.0
 
 
 class Database:
-    """A private PostgreSQL server that can be stopped and started."""
+    """A private PostgreSQL server that can be stopped and started, for clients of this host, or of its ``network``."""
 
-    def __init__(self, folder: Path) -> None:
-        self._folder = folder
+    def __init__(self, folder: Path, address: str = airflow.ADDRESS, network: str = "") -> None:
+        self._folder, self._address = folder, address
         self._port = airflow.free_port()
         self._run("initdb", "--auth=trust", "--username=airflow")
+        if network:
+            with (folder / "data" / "pg_hba.conf").open("a") as rules:
+                rules.write(f"host all all {network} trust\n")
 
     def start(self) -> None:
-        options = f"-p {self._port} -k {self._folder} -c listen_addresses={airflow.ADDRESS}"
+        options = f"-p {self._port} -k {self._folder} -c listen_addresses={self._address}"
         self._run("pg_ctl", "--wait", f"--log={self._folder}/log", f"--options={options}", "start")
 
     def stop(self) -> None:
@@ -63,9 +66,9 @@ class Database:
 
     def create(self) -> str:
         """Create a database and return its address."""
-        words = [f"--host={airflow.ADDRESS}", f"--port={self._port}", "--username=airflow", "airflow"]
+        words = [f"--host={self._address}", f"--port={self._port}", "--username=airflow", "airflow"]
         subprocess.run(["createdb", *words], check=True, capture_output=True)
-        return f"postgresql://airflow@{airflow.ADDRESS}:{self._port}/airflow"
+        return f"postgresql://airflow@{self._address}:{self._port}/airflow"
 
     def _run(self, program: str, *words: str) -> None:
         found = shutil.which(program) or next(map(str, Path("/usr/lib/postgresql").glob(f"*/bin/{program}")))

@@ -1,4 +1,4 @@
-"""A campaign to try, and a list of guests of the test's own: one that waited for another run here would never end."""
+"""A campaign to try."""
 
 from __future__ import annotations
 
@@ -8,13 +8,6 @@ import pytest
 
 from campaigns.campaign import Campaign, CampaignFolder, Item
 from campaigns.places import Places
-from clusters.run import host
-
-
-@pytest.fixture(autouse=True)
-def own_host(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """For everything that shares the host."""
-    monkeypatch.setattr(host, "HOST", tmp_path / "host")
 
 
 @pytest.fixture

@@ -50,14 +50,14 @@ def test_a_sealed_run_is_uploaded_once(
     (run.path / "work").mkdir()
     (run.path / "work" / "state.json").write_text("{}")  # is no part of what was sealed
 
-    upload.upload(folder, [run.path], places)
+    upload.upload(folder, [run.path])
     there = RunFolder(remote.path_of(store / "runs" / run.run_id))
     assert there.is_sealed
     assert there.check_seal() == []
     assert not (there.path / "work").exists()
     assert sent
     sent.clear()
-    upload.upload(folder, [run.path], places)
+    upload.upload(folder, [run.path])
     assert sent == []
 
 
@@ -78,11 +78,11 @@ def test_an_upload_that_broke_off_is_made_whole(
     with monkeypatch.context() as patch:
         patch.setattr(remote, "_upload", break_off)
         with pytest.raises(HarnessError, match=r"could not be uploaded to .*: the network is gone\. It is kept here"):
-            upload.upload(folder, [run.path], places)
+            upload.upload(folder, [run.path])
     there = RunFolder(remote.path_of(store / "runs" / run.run_id))
     assert not there.is_sealed
 
-    upload.upload(folder, [run.path], places)
+    upload.upload(folder, [run.path])
     assert there.check_seal() == []
 
 
@@ -94,14 +94,14 @@ def test_verdict_and_archived_rows_follow_once_they_are_there(
     run = sealed_run(places, "run-1")
     write_table(METRICS.empty_table(), run.judged("metrics"), METRICS)
     archive.add(places.archive, archive.rows_of(run))
-    upload.upload(folder, [run.path], places)
+    upload.upload(folder, [run.path])
     there = store / "runs" / run.run_id
     assert (there / "verdict" / "verdict.json").read_bytes() == run.verdict_file.read_bytes()
     assert archive.read(remote.path_of(store / "archive")) == archive.read(places.archive)
 
     sent.clear()
     run.verdict_file.write_text(run.verdict_file.read_text() + "\n")
-    upload.upload(folder, [run.path], places)
+    upload.upload(folder, [run.path])
     assert f"{run.run_id}.parquet" in sent
     assert "manifest.json" not in sent
     assert (there / "verdict" / "verdict.json").read_bytes() == run.verdict_file.read_bytes()
@@ -116,16 +116,16 @@ def test_another_run_of_the_same_name_is_left_as_it_is(
     seal = store / "runs" / run.run_id / "sealed.json"
     seal.write_text("{}")
     with pytest.raises(BadInput, match="holds another run of this name"):
-        upload.upload(folder, [run.path], places)
+        upload.upload(folder, [run.path])
     assert [found.name for found in seal.parent.iterdir()] == ["sealed.json"]
 
 
 def test_without_a_url_nothing_is_uploaded(folder: CampaignFolder, places: Places, sent: list[str]) -> None:
     """And a campaign that was given one keeps it."""
-    upload.upload(folder, [sealed_run(places, "run-1").path], places)
+    upload.upload(folder, [sealed_run(places, "run-1").path])
     assert sent == []
     upload.remember(folder, "s3://bucket/a")
-    assert upload.target_of(CampaignFolder(folder.path)) == RemotePath("s3://bucket", PurePosixPath("a"))
+    assert upload.url_of(CampaignFolder(folder.path)) == "s3://bucket/a"
 
 
 def test_a_folder_of_this_machine_is_no_place_to_upload_to() -> None:
@@ -147,5 +147,5 @@ def test_nothing_is_uploaded_from_outside_a_run(
     (run.path / SEAL).write_text(json.dumps({name: "0" * 64}))
 
     with pytest.raises(BadInput, match=r"leads out of .* and is not uploaded"):
-        upload.upload(folder, [run.path], places)
+        upload.upload(folder, [run.path])
     assert sent == []

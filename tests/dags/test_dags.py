@@ -66,6 +66,17 @@ def test_the_tasks_of_a_run_stand_in_one_row(recorder: DAG) -> None:
     ]
 
 
+def test_a_host_that_records_has_its_own_queue(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With a queue for recording, the run is uploaded there, and only judge and page are made elsewhere."""
+    monkeypatch.setenv("PLIMSOLL_QUEUE", "recording")
+    dags = DagBag(dag_folder=str(DAGS)).dags
+    queues = {task.task_id: task.queue for task in dags[SCENARIO].tasks}
+
+    assert list(in_order(dags[SCENARIO]))[-5:] == ["tear_down", "upload", "judge", "publish", "watcher"]
+    assert {name for name, queue in queues.items() if queue == "default"} == {"judge", "publish"}
+    assert {task.queue for name in ("compare", "reaper", "pages") for task in dags[name].tasks} == {"recording"}
+
+
 def test_the_phases_of_any_scenario_are_mapped(bag: DagBag) -> None:
     """``any_scenario`` has the same tasks, but its phases are those of the run, one at a time, without a retry."""
     dag = bag.dags["any_scenario"]

@@ -11,19 +11,13 @@ from typing import Any
 import pytest
 from airflow.sdk.exceptions import AirflowFailException
 
-from clusters.run import host
+from history import remote
 from history.errors import HarnessError
 from history.events import read_events
 from history.folder import RunFolder
 from operators.judge import Judge
 
 CONTEXT: Any = {"params": {"judge": True}}
-
-
-@pytest.fixture(autouse=True)
-def own_host(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A test does not wait for another one's benchmark."""
-    monkeypatch.setattr(host, "HOST", tmp_path / "host")
 
 
 def judge_ends_with(monkeypatch: pytest.MonkeyPatch, code: int) -> None:
@@ -47,6 +41,16 @@ def test_a_campaigns_run_is_not_judged_alone(monkeypatch: pytest.MonkeyPatch, tm
     Judge(task_id="judge", run=str(tmp_path)).execute({"params": {"judge": False}})
 
     assert not RunFolder(tmp_path).stages.exists()
+
+
+def test_a_run_in_an_object_store_is_judged_there(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """The judge gets its URL, and no stages are recorded beside it."""
+    monkeypatch.setattr(remote, "SCHEMES", ("s3", "fsspec+memory"))
+    monkeypatch.chdir(tmp_path)
+    judge_ends_with(monkeypatch, 0)
+    Judge(task_id="judge", run="fsspec+memory://bucket/runs/a-run").execute(CONTEXT)
+
+    assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.parametrize(("code", "says"), [(1, "Verdict fail: "), (2, "Verdict unknown: ")])

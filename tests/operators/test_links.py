@@ -15,7 +15,7 @@ from service.airflow_home import PAGES
 def test_buttons_lead_to_the_page_and_the_data_docs(
     kind: type[Judge | Publish], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Where the pages are served; Airflow shows no button without an address."""
+    """Where the pages are served; Airflow shows no button without an address, or for a run in an object store."""
     step = kind(task_id="x", run=str(tmp_path / "runs" / "a-run"))
     monkeypatch.setenv(PAGES, "http://127.0.0.1:8081")
 
@@ -23,5 +23,7 @@ def test_buttons_lead_to_the_page_and_the_data_docs(
         "Run's page": "http://127.0.0.1:8081/runs/a-run/report/index.html",
         "Data Docs": "http://127.0.0.1:8081/runs/a-run/verdict/data_docs/index.html",
     }
+    remote = kind(task_id="y", run="s3://bucket/runs/a-run")
+    assert {link.get_link(remote, ti_key=None) for link in remote.operator_extra_links} == {""}
     monkeypatch.delenv(PAGES)
     assert {link.get_link(step, ti_key=None) for link in step.operator_extra_links} == {""}

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from pathlib import Path
+from pathlib import Path, PurePosixPath
+from typing import Any
 
 import pytest
 
-from campaigns import site
-from operators.publish import Publish
+from campaigns import site, upload
+from history.folder import RunFolder
+from history.remote import RemotePath
+from operators.publish import Publish, Upload
 
 
 def test_the_page_is_made_of_the_run(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -16,5 +19,48 @@ def test_the_page_is_made_of_the_run(monkeypatch: pytest.MonkeyPatch, tmp_path: 
     step = Publish(task_id="publish", run="{{ params.where }}")
     step.render_template_fields({"params": {"where": str(tmp_path)}})
 
-    assert step.execute({"params": {"judge": True}}) == str(tmp_path / "report" / "index.html")
-    assert step.execute({"params": {"judge": False}}) is None
+    assert step.execute(asked()) == str(tmp_path / "report" / "index.html")
+    assert step.execute(asked(judge=False)) is None
+
+
+def asked(*, judge: bool = True, upload: str | None = None) -> Any:
+    """Return Airflow's context of a run with these parameters."""
+    return {"params": {"judge": judge, "upload": upload}}
+
+
+@pytest.fixture
+def uploaded(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """List the names of runs that were uploaded."""
+    names: list[str] = []
+
+    def note(run: RunFolder, url: str) -> RemotePath:
+        names.append(run.run_id)
+        return RemotePath(url, PurePosixPath("runs")) / run.run_id
+
+    monkeypatch.setattr(upload, "upload_run", note)
+    return names
+
+
+def test_a_recording_that_another_host_judges_is_uploaded_before(tmp_path: Path, uploaded: list[str]) -> None:
+    """The following tasks get its URL; a campaign's run stays for the campaign, which uploads it."""
+    step, run = Upload(task_id="upload", run=str(tmp_path / "a-run")), str(tmp_path / "a-run")
+
+    assert step.execute(asked(judge=False, upload="s3://bucket")) == run
+    assert uploaded == []
+    assert step.execute(asked(upload="s3://bucket")) == "s3://bucket/runs/a-run"
+    assert uploaded == ["a-run"]
+
+
+def test_a_judged_run_is_uploaded_unless_it_is_in_the_store(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, uploaded: list[str]
+) -> None:
+    """A run of this host is uploaded with its page, if requested; a run in the store was written there."""
+    monkeypatch.setattr(site, "publish", lambda run: run / "report" / "index.html")
+    here, there = (Publish(task_id="publish", run=run) for run in (str(tmp_path / "a-run"), "s3://bucket/runs/b-run"))
+
+    assert there.execute(asked(upload="s3://bucket")) == "s3://bucket/runs/b-run/report/index.html"
+    (tmp_path / "a-run").mkdir()
+    here.execute(asked())
+    assert uploaded == []
+    here.execute(asked(upload="s3://bucket"))
+    assert uploaded == ["a-run"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import platform
 import secrets
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
@@ -18,7 +19,7 @@ from clusters.run import experiment, host
 from clusters.run.leftovers import end_lease, write_lease
 from clusters.run.stages import TEAR_DOWN, Stage
 from clusters.scenario.scenario import load_scenario
-from history.errors import HarnessError, PlimsollError
+from history.errors import BadInput, HarnessError, PlimsollError
 from history.events import EventLog, read_events
 from history.folder import RunFolder
 from operators.hooks import DockerHook
@@ -28,14 +29,8 @@ from tests.clusters.fakes import plan_of, write_plan
 from tests.clusters.noted import note_calls
 
 PARAMS = {"kafka": "3.9.1", "runtime": "auto", "rate": None, "seed": 7, "subnet": None}
-PARAMS |= dict.fromkeys(("run_dir", "runs", "scenario", "changes", "labels", "at_once")) | {"judge": True}
+PARAMS |= dict.fromkeys(("run_dir", "runs", "scenario", "changes", "labels", "at_once", "upload")) | {"judge": True}
 START = Stage("start_cluster", "starting the cluster", 1.0, role="start")
-
-
-@pytest.fixture(autouse=True)
-def own_host(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A test does not wait for another one's benchmark."""
-    monkeypatch.setattr(host, "HOST", tmp_path / "host")
 
 
 @pytest.fixture
@@ -145,6 +140,35 @@ def test_resolve_refuses_a_parameter_that_there_is_not() -> None:
     """``resolve`` rejects an unknown parameter, since a misspelt one would have no effect."""
     with pytest.raises(AirflowFailException, match="steady has no parameter 'kafak'; known: kafka, runtime"):
         PrepareRun(task_id="resolve", scenario="steady").execute(context(kafak="4.3.0"))
+
+
+@pytest.mark.parametrize(
+    ("asked", "why"),
+    [
+        ({}, "PLIMSOLL_QUEUE is set, so another host may judge"),
+        ({"judge": False}, ""),  # its campaign judges it on this host
+        ({"upload": "runs/x"}, "runs/x is no URL of an object store"),
+    ],
+)
+def test_a_run_that_another_host_judges_needs_an_upload(
+    asked: dict[str, Any], why: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """``resolve`` rejects a run that the judge's host cannot read, before a folder is made."""
+    monkeypatch.setenv("PLIMSOLL_QUEUE", "recording")
+    prepared = prepares(monkeypatch, tmp_path / "new-run")
+    resolve = PrepareRun(task_id="resolve", scenario="steady")
+
+    with pytest.raises(AirflowFailException, match=why) if why else nullcontext():
+        resolve.execute(context(**asked))
+    assert bool(prepared) == (not why)
+
+
+def test_a_recording_task_on_another_host_is_rejected(tmp_path: Path, run: Path) -> None:
+    """A task names the host that lacks the run's folder."""
+    phase(run).pre_execute({})
+
+    with pytest.raises(BadInput, match=rf"{tmp_path}/elsewhere is not on this host, {platform.node()}; "):
+        phase(tmp_path / "elsewhere").pre_execute({})
 
 
 def test_resolve_takes_a_prepared_folder(run: Path) -> None:
