@@ -18,6 +18,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from functools import partial
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -57,6 +58,7 @@ OTHERS = {
     "judging": 6.0,
     "writing the page": 2.0,
 }
+AIRFLOWS = ("api-server", "scheduler", "triggerer")
 CLIENTS = {"producer": "clusters.clients.producer", "consumer": "clusters.clients.consumer"} | {
     "prober": "clusters.clients.prober"
 }
@@ -90,7 +92,7 @@ def moment(number: int) -> Moment:
 
 def victims(stage: str, runtime: str) -> list[str]:
     """Return the processes that can be killed in a stage."""
-    found = ["command", "scheduler"]
+    found = ["command", *AIRFLOWS, "worker", "task"]
     if stage in WHILE_CLIENTS_LIVE:
         found += [*CLIENTS]
     if stage == "judging":
@@ -114,12 +116,21 @@ def processes_of(victim: str, command: int) -> list[psutil.Process]:
     if victim in CLIENTS:  # in a container it is not a descendant of the command
         return [process for process in psutil.process_iter() if CLIENTS[victim] in command_line(process)]
     own = psutil.Process(command).children(recursive=True)
+    workers = {each.pid: each for each in own if command_line(each).startswith("airflow worker -- LocalExecutor")}
+    tasks = [each for each in own if each.ppid() in workers]
+    if victim == "worker":  # nobody reports the end of its task
+        return [*(workers[task.ppid()] for task in tasks), *tasks]
     wanted: Callable[[psutil.Process], bool] = {
-        "scheduler": lambda process: command_line(process).endswith(" scheduler --skip-serve-logs"),
+        **{name: partial(_is_component, f" {name}") for name in AIRFLOWS},
+        "task": tasks.__contains__,
         "spark-submit": lambda process: "org.apache.spark.deploy.SparkSubmit" in command_line(process),
         "spark-driver": lambda process: "python" in _name(process) and "spark/" in command_line(process),
     }[victim]
     return [process for process in own if wanted(process)][:1]
+
+
+def _is_component(words: str, process: psutil.Process) -> bool:
+    return command_line(process).removesuffix(" --skip-serve-logs").endswith(words)
 
 
 def _name(process: psutil.Process) -> str:

@@ -45,7 +45,7 @@ def test_two_hundred_moments_meet_everything() -> None:
     assert Counter(at.runtime for at in moments) == {"process": 100, "docker": 100}
     killed = Counter(at.victim for at in moments)
     assert set(killed) == {
-        *("command", "scheduler", "producer", "consumer", "prober"),
+        *("command", "api-server", "scheduler", "triggerer", "worker", "task", "producer", "consumer", "prober"),
         *("spark-submit", "spark-driver", "shim", "docker"),
     }
     assert min(killed.values()) >= 2
