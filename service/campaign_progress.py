@@ -60,6 +60,8 @@ class CampaignProgress:
                 self._end(item)
                 if "why" in detail:
                     self.say(f"  ERROR: {item or stage}, {detail['why']}")
+                elif self._at_work:
+                    self.say(f"  {item} ended, {len(self._ended)} of {len(self._round)}; all in about {self._left()}")
             elif kind == "round":
                 self._begin_round(detail["items"])
             elif kind == "judging":
@@ -97,22 +99,21 @@ class CampaignProgress:
 
     def _run(self, name: str) -> None:
         self._round.setdefault(name, self._item_of(name))  # of a task that was cleared
-        left = [item for item in self._round.values() if item.name not in self._ended]
-        how_long = rounded(self._pace() * sum(map(self._seconds, left)))
+        if name in self._ended:
+            self._ended.remove(name)
+        how_long = "" if self._at_work else f" (all recorded in about {self._left()})"
         again = "once more, " if name in self._begun else ""
         self._at_work.append(name)
         self._begun.add(name)
         item, number = self._round[name], len(self._begun)
         scenario, kafka = item.changes.get("name", item.scenario), _kafka_of(item)
-        self.say(
-            f"run {number} of {len(self._round)}: {again}{name}, {scenario} on Kafka {kafka} … "
-            f"(all recorded in about {how_long})"
-        )
+        self.say(f"run {number} of {len(self._round)}: {again}{name}, {scenario} on Kafka {kafka} …{how_long}")
 
-    def _pace(self) -> float:
-        """Return the ratio of the time so far to what the ended runs would have taken in turn."""
-        expected_s = sum(self._seconds(self._round[name]) for name in self._ended)
-        return (time.monotonic() - self._round_began_s) / expected_s if expected_s else 1.0
+    def _left(self) -> str:
+        """Return how long the other runs take at the pace of those that have ended."""
+        ended_s = sum(self._seconds(self._round[name]) for name in self._ended)
+        left_s = sum(self._seconds(item) for item in self._round.values() if item.name not in self._ended)
+        return rounded((time.monotonic() - self._round_began_s) / ended_s * left_s if ended_s else left_s)
 
 
 def _kafka_of(item: Item) -> str:

@@ -107,11 +107,17 @@ def test_runs_at_once_are_shown_together(tmp_path: Path) -> None:
     rounds.end_item(folder, ITEMS[1], "no broker")
     rounds.begin_item(folder, ITEMS[1])
     progress.look()
-    assert [line[8:].rstrip() for line in said[2:]] == [
+    rounds.end_item(folder, ITEMS[0])
+    rounds.end_item(folder, ITEMS[1])
+    progress.look()
+    assert [line[8:].rstrip() for line in said] == [
+        "run 1 of 2: pair-1-a, steady on Kafka 3.9.0 … (all recorded in about 2.0 min)",
+        "run 2 of 2: pair-1-b, steady on Kafka 3.9.1 …",
         "  ERROR: pair-1-b, no broker",
-        "run 2 of 2: once more, pair-1-b, steady on Kafka 3.9.1 … (all recorded in about 1 s)",
+        "run 2 of 2: once more, pair-1-b, steady on Kafka 3.9.1 …",
+        "  pair-1-a ended, 1 of 2; all in about 1 s",
     ]
-    assert progress.running == "pair-1-a, pair-1-b"
+    assert progress.running == ""
 
 
 def test_a_run_that_broke_is_told_with_its_reason(tmp_path: Path) -> None:
