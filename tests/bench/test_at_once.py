@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from bench.at_once import Recorded, gain, of_campaign
+from bench.at_once import gain, of_campaign
 from history.events import stage_events
 
 
@@ -24,10 +24,10 @@ def test_a_run_without_a_verdict_counts_as_unknown(tmp_path: Path) -> None:
     assert 0 < recorded.elapsed_ns < 1_000_000_000
 
 
-@pytest.mark.parametrize(("unknown", "expected"), [(1, 3.0), (2, 2.0)])
-def test_runs_that_cannot_be_judged_gain_nothing(unknown: int, expected: float) -> None:
-    """A number at once counts with 5 % unknown verdicts, and not with 10 %."""
-    hour = 3_600_000_000_000
-    recorded = {1: Recorded(20, hour, 0), 2: Recorded(20, hour // 2, 0), 3: Recorded(20, hour // 3, unknown)}
+@pytest.mark.parametrize(("unknown", "expected"), [(0.05, 3.0), (0.1, 2.0)])
+def test_runs_that_cannot_be_judged_gain_nothing(unknown: float, expected: float) -> None:
+    """The last figure of a number at once counts with 5 % unknown verdicts, and not with 10 %."""
+    figures = [("at_once_1", 20.0), ("unknown_1", 0.0), ("at_once_2", 99.0), ("at_once_2", 40.0), ("unknown_2", 0.0)]
+    figures += [("at_once_3", 60.0), ("unknown_3", unknown)]
 
-    assert gain(recorded) == pytest.approx(expected)
+    assert gain([{"target": name, "figure": figure} for name, figure in figures]) == pytest.approx(expected)
