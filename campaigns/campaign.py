@@ -34,7 +34,7 @@ class Strict(BaseModel):
 
 
 class Item(Strict):
-    """One run: ``changes`` is a JSON merge patch (RFC 7396) on the scenario."""
+    """One run: ``changes`` is a JSON merge patch (RFC 7396) on the scenario; ``at_once``: others may run beside it."""
 
     name: str = Field(pattern=r"^[a-z0-9][a-z0-9._-]*$")
     scenario: str
@@ -42,6 +42,7 @@ class Item(Strict):
     changes: dict[str, Any] = Field(default_factory=dict)
     seed: int | None = None
     labels: dict[str, str] = Field(default_factory=dict)
+    at_once: bool = False
 
 
 class When(TypedDict):

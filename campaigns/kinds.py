@@ -78,6 +78,7 @@ class Kind:
     The package may have a ``settings``, ``search`` or ``outputs`` module. Flags:
 
     - ``benchmark``: nothing else may load the host meanwhile.
+    - ``mixed``: except while its items with ``at_once`` run, which come first.
     - ``reads_run_folders``: results come from these, not from archive rows.
     - ``whole_evidence``: a pass requires every check.
     """
@@ -95,6 +96,7 @@ class Kind:
     options: tuple[Option, ...] = ()
     settings_file: str = ""
     benchmark: bool = True
+    mixed: bool = False
     reads_run_folders: bool = False
     whole_evidence: bool = False
     one: str = ""
@@ -154,7 +156,7 @@ class Kind:
     @property
     def recording(self) -> tuple[Option, ...]:
         """Return the options on how to record; they are no settings, so a resumed campaign may change them."""
-        return (UPLOAD,) if self.benchmark else (UPLOAD, AT_ONCE)
+        return (UPLOAD,) if self.benchmark and not self.mixed else (UPLOAD, AT_ONCE)
 
     @property
     def form(self) -> tuple[Option, ...]:

@@ -21,7 +21,7 @@ from service.api import Airflow, check_named
 from service.campaign_progress import CampaignProgress
 from service.follow import LeftToReaper, end_all, end_run, run_dag
 from service.memory import ended_for_memory, memory_ran_out
-from service.pools import pool_of
+from service.pools import pools_of
 
 if TYPE_CHECKING:
     from campaigns.campaign import CampaignFolder
@@ -54,7 +54,7 @@ def run_campaign(
     webhook = str(folder.read_plan().settings.get("webhook", ""))  # a variable
     with used(progress.say, [webhook]) as address:
         airflow = Airflow(address)
-        airflow.check(kind.name, pool=pool_of(kind))
+        airflow.check(kind.name, pools=pools_of(kind))
         try:
             conf = {"campaign": str(folder.path), "runs": str(places.runs), **how}
             succeeded = _run_rounds(airflow, kind.name, conf, run_id, progress)

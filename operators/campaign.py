@@ -105,13 +105,21 @@ class PlanCampaign(ConnectedOperator):
 
 
 class ListItems(CampaignStep):
-    """Return the names of the items to record now; check the disk space first."""
+    """Return the names of the items to record now; check the disk space first.
+
+    :param at_once_only: of a mixed kind only those beside which others may run
+    """
+
+    def __init__(self, *, at_once_only: bool = False, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.at_once_only = at_once_only
 
     def execute(self, context: Context) -> list[str]:
         from campaigns import recording, rounds
 
         with self.stage():
-            items = rounds.pending(self.folder, places(context))
+            pending = rounds.pending(self.folder, places(context))
+            items = [item for item in pending if item.at_once or not self.at_once_only]
             recording.check_room(self.folder.path.name, items, places(context))
             return rounds.begin_round(self.folder, items)
 

@@ -12,7 +12,7 @@ from campaigns.kinds import Kind, Option
 from history.product import version
 from operators.campaign import NEXT, Conclude, JudgeItems, ListItems, NextRound, PlanCampaign, RecordItem
 from operators.steps import watch
-from service.pools import pool_of
+from service.pools import BENCHMARKS, RUNS
 from service.stages import recording_queue
 
 ARCHIVE = Asset(name="archive", uri="plimsoll://archive")  # triggers the index page
@@ -94,16 +94,8 @@ def _tasks(kind: Kind, tell: Sequence[BaseNotifier]) -> None:
     always = TriggerRule.ALL_DONE
     plan = PlanCampaign(task_id="plan", kind=kind.name, execution_timeout=_SHORT, on_failure_callback=list(tell))
     campaign: Any = plan.output  # Airflow replaces it by the path
-    items = ListItems(task_id="items", campaign=campaign, execution_timeout=_SHORT)
-    record = RecordItem.partial(
-        task_id="record",
-        campaign=campaign,
-        map_index_template="{{ item }}",
-        pool=pool_of(kind).name,
-        at_once=1 if kind.benchmark else "{{ params.at_once or '' }}",
-        retries=3,  # only before the first fault, or for the same DAG run
-        retry_delay=timedelta(seconds=5),
-    ).expand(item=items.output)
+    recording = _record(campaign, "_at_once", at_once=True) if kind.mixed else []
+    recording += _record(campaign, at_once=not kind.benchmark, after=bool(recording))
     judge = JudgeItems(
         task_id="judge", campaign=campaign, trigger_rule=always, execution_timeout=_JUDGE_LIMIT, outlets=[ARCHIVE]
     )
@@ -117,5 +109,26 @@ def _tasks(kind: Kind, tell: Sequence[BaseNotifier]) -> None:
         on_success_callback=list(tell),
         on_failure_callback=list(tell),
     )
-    chain(plan, items, record, judge, more, conclude)
-    watch([items, record, judge, more, conclude], last=[conclude, more])
+    chain(plan, *recording, judge, more, conclude)
+    watch([*recording, judge, more, conclude], last=[conclude, more])
+
+
+def _record(campaign: Any, suffix: str = "", *, at_once: bool, after: bool = False) -> list[Any]:
+    """Return the tasks that list and record; ``suffix`` marks those of a mixed kind's runs at once."""
+    items = ListItems(
+        task_id=f"items{suffix}",
+        campaign=campaign,
+        at_once_only=bool(suffix),
+        trigger_rule=TriggerRule.ALL_DONE if after else TriggerRule.ALL_SUCCESS,  # a broken run fails alone
+        execution_timeout=_SHORT,
+    )
+    record = RecordItem.partial(
+        task_id=f"record{suffix}",
+        campaign=campaign,
+        map_index_template="{{ item }}",
+        pool=(RUNS if at_once else BENCHMARKS).name,
+        at_once="{{ params.at_once or '' }}" if at_once else 1,
+        retries=3,  # only before the first fault, or for the same DAG run
+        retry_delay=timedelta(seconds=5),
+    ).expand(item=items.output)
+    return [items, record]

@@ -71,8 +71,8 @@ class Airflow:
             trust_env=urlsplit(address.url).hostname not in _LOOPBACK,  # a proxy does not reach this host
         )
 
-    def check(self, dag_id: str, pool: Pool | None = None) -> None:
-        """Raise BadInput unless it can run a DAG of this Plimsoll, with this pool."""
+    def check(self, dag_id: str, pools: Sequence[Pool] = ()) -> None:
+        """Raise BadInput unless it can run a DAG of this Plimsoll, with these pools."""
         url = self.address.url
         its = str(self._ask("GET", "version").get("version", ""))
         if _numbers(its) < _OLDEST:
@@ -84,7 +84,7 @@ class Airflow:
         if version() not in versions:
             its = versions[0] if versions else "another version"
             raise BadInput(f"DAG {dag_id} at {url} is of Plimsoll {its}, this is {version()}; update one of them.")
-        if pool:
+        for pool in pools:
             found = self._ask("GET", f"pools/{pool.name}")
             if not (found.get("slots") and found["include_deferred"]):
                 make = f"airflow pools set {pool.name} {pool.slots} '{pool.description}' --include-deferred"

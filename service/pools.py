@@ -19,6 +19,6 @@ BENCHMARKS = Pool("benchmark", 1, "benchmark runs, one after the other")
 RUNS = Pool("runs", 8, "correctness runs; the host admits a few of them at once")
 
 
-def pool_of(kind: Kind) -> Pool:
-    """Return the pool of a kind's runs."""
-    return BENCHMARKS if kind.benchmark else RUNS
+def pools_of(kind: Kind) -> list[Pool]:
+    """Return the pools of a kind's runs, in the order of recording."""
+    return [RUNS, BENCHMARKS] if kind.mixed else [BENCHMARKS if kind.benchmark else RUNS]

@@ -20,4 +20,5 @@ KIND = Kind(
     examples=("nightly", "nightly --name 2026-03-01"),
     docs_page="docs/nightly.md",
     settings_file="nightly.yaml",
+    mixed=True,
 )

@@ -97,7 +97,8 @@ def _item(
     if staged and kafka == staged.kafka:
         labels |= staged.labels
     name = re.sub(r"[^a-z0-9._]+", "-", f"{scenario}-{_shown(kafka, staged)}-{ending}".lower()).strip("-._")
-    return Item(name=name, scenario=scenario, kafka=kafka, changes=changes, labels=labels)
+    at_once = labels["role"] == "correctness"
+    return Item(name=name, scenario=scenario, kafka=kafka, changes=changes, labels=labels, at_once=at_once)
 
 
 # --- the result ------------------------------------------------------------------------------------

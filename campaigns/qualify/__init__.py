@@ -41,4 +41,5 @@ KIND = Kind(
         Option("pairs", "performance pairs for each view; 0: none", "5", int, default="3"),
         Option("clients", "how many of the latest releases of the Java client; 0: none", "5", int, default="3"),
     ),
+    mixed=True,
 )

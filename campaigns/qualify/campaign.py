@@ -41,7 +41,8 @@ def plan(settings: Mapping[str, Any], **when: Unpack[When]) -> Campaign:
 
 def _of_question(question: str, item: Item) -> Item:
     name = f"{question.replace('_', '-')}-{item.name}"
-    return item.model_copy(update={"name": name, "labels": {**item.labels, "question": question}})
+    labels = {**item.labels, "question": question}
+    return item.model_copy(update={"name": name, "labels": labels, "at_once": question not in VIEWS})
 
 
 def _question(campaign: Campaign, name: str) -> Campaign:

@@ -65,7 +65,10 @@ def line(result: QualifyResult, question: str, what: str = "") -> Line:
 
 
 def test_the_plan_asks_one_question_after_the_other() -> None:
-    """The plan has upgrade, correctness, bugs, clients and pairs in order; bugs of both versions cost no run."""
+    """The plan has upgrade, correctness, bugs, clients and pairs in order; bugs of both versions cost no run.
+
+    All but the pairs may run at once.
+    """
     planned = plan(clients=1, pairs=2)
 
     assert [item.name for item in planned.items[:6]] == [
@@ -76,6 +79,7 @@ def test_the_plan_asks_one_question_after_the_other() -> None:
         "bugs-kafka-18723-given-2-01",
         "clients-client-4.3.1",
     ]
+    assert [item.at_once for item in planned.items] == [True] * 6 + [False] * 8
     paired = [item.name for item in planned.items[6:]]
     assert {name.rpartition("-comparison-")[0] for name in paired} == {
         "default-settings-benchmark",

@@ -212,19 +212,23 @@ def test_parsing_brings_in_no_heavy_library() -> None:
 @pytest.mark.parametrize("kind", kinds.names())
 def test_the_tasks_of_a_campaign_stand_in_one_row(bag: DagBag, kind: str) -> None:
     """A campaign's tasks record and judge the runs, and begin another round or conclude."""
+    mixed = ["items_at_once", "record_at_once"] if kind in ("nightly", "qualify") else []
+
     assert list(in_order(bag.dags[kind])) == [
-        *("plan", "items", "record", "judge", "next_round", "conclude", "watcher")
+        *("plan", *mixed, "items", "record", "judge", "next_round", "conclude", "watcher")
     ]
 
 
 @pytest.mark.parametrize("kind", kinds.names())
 def test_benchmark_runs_queue_up(bag: DagBag, kind: str) -> None:
     """All benchmarks' runs share one slot, and a kind has one DAG run at a time; judging needs no slot."""
-    dag, pool = bag.dags[kind], BENCHMARKS if kinds.of(kind).benchmark else RUNS
+    dag, pools = bag.dags[kind], {"record": (BENCHMARKS if kinds.of(kind).benchmark else RUNS).name}
+    if kinds.of(kind).mixed:
+        pools |= {"record_at_once": RUNS.name}
 
     assert dag.max_active_runs == 1
-    assert {task.task_id: task.pool for task in dag.tasks if task.pool != "default_pool"} == {"record": pool.name}
-    assert ("at_once" in dag.params) is not kinds.of(kind).benchmark
+    assert {task.task_id: task.pool for task in dag.tasks if task.pool != "default_pool"} == pools
+    assert ("at_once" in dag.params) is (RUNS.name in pools.values())
 
 
 @pytest.mark.parametrize("kind", kinds.names())

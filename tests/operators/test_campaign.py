@@ -108,6 +108,15 @@ def test_the_items_that_are_left_are_listed(folder: CampaignFolder, monkeypatch:
     assert items.execute(context()) == ["fast"]
 
 
+def test_runs_beside_which_others_may_run_come_first(folder: CampaignFolder, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of a mixed kind the first list has only the items with ``at_once``, and the second the rest."""
+    plain = [Item(name=name, scenario="steady", kafka="3.9.1", at_once=name == "two") for name in ("one", "two")]
+    monkeypatch.setattr(rounds, "pending", lambda *_: plain)
+
+    first = ListItems(task_id="items_at_once", campaign=str(folder.path), at_once_only=True)
+    assert first.execute(context()) == ["two"]
+
+
 def recording_of(item: str, **runs: str) -> tuple[RecordItem, Any]:
     """Return an item's task, and the context of an Airflow with DAG runs in these states."""
     task = SimpleNamespace(

@@ -62,7 +62,7 @@ def test_the_control_is_first_and_last_and_the_matrix_between() -> None:
 
 
 def test_correctness_comes_first_and_is_no_series() -> None:
-    """Correctness runs come first, on every version and with their own changes; their failures count."""
+    """Correctness runs come first, at once, on every version and with their own changes; their failures count."""
     asked = {"correctness": {"scenarios": ["steady"], "repetitions": 2, "changes": {"load": {"rate": "2000/s"}}}}
     campaign = campaign_of(LATE, **asked)
     first = campaign.items[:4]
@@ -73,6 +73,7 @@ def test_correctness_comes_first_and_is_no_series() -> None:
         *["matrix"] * 2,
         "control",
     ]
+    assert [item.at_once for item in campaign.items] == [True] * 4 + [False] * 4
     assert {str(item.changes) for item in first} == {"{'load': {'rate': '2000/s'}}"}
     assert [item.changes for item in campaign.items[4:]] == [{}] * 4
 
