@@ -31,15 +31,15 @@ from clusters.waiting import wait_until
 from history import extras
 from history.errors import BadInput, HarnessError, WaitTimeout
 from history.folder import write_atomically
-from service.airflow_home import PAGES, airflow, environment, make_home, migrate
+from service.airflow_home import DATABASE, PAGES, airflow, environment, make_home, migrate, sqlite_address
 from service.api import Address
 from service.follow import end_left
 from service.processes import lives, with_variable
 
 ADDRESS = "127.0.0.1"
 # Scheduler and triggerer would serve logs on all addresses; the api-server reads the files.
+_API_SERVER = airflow("api-server")
 _COMPONENTS = (
-    airflow("api-server"),
     airflow("scheduler", "--skip-serve-logs"),
     ["nice", "-n", "19", *airflow("triggerer", "--skip-serve-logs")],  # not needed at the start
 )
@@ -53,6 +53,8 @@ _CALM = {
 _UP_LIMIT_S = 120.0
 _DOWN_LIMIT_S = 4.0  # ended components free memory for seconds
 _ANSWER_LIMIT_S = 60.0  # SQLite's lock
+# The api-server may wait for a lock on the event loop that must release it; clients send their requests again.
+_API_LOCK_S = 5.0
 _LOOK_S = 0.5
 # In Airflow's health report: what runs DAGs, and all.
 _NEEDED = ("metadatabase", "scheduler")
@@ -201,7 +203,9 @@ def _start(home: Path, ports: Ports, variables: Mapping[str, str], *, stays: boo
     servers = [_server("pages_server", ports.airflow + 1, ports.airflow)]
     if ports.metrics is not None:
         servers.append(_server("metrics_endpoint", ports.metrics))
-    session = _spawn(home, ports, variables, [*_COMPONENTS, *servers, *(_OF_UP if stays else ())])
+    impatient = [] if variables else ["env", f"{DATABASE}={sqlite_address(home, _API_LOCK_S)}"]
+    components = [[*impatient, *_API_SERVER], *_COMPONENTS, *servers, *(_OF_UP if stays else ())]
+    session = _spawn(home, ports, variables, components)
     try:
         _write_state(home, sessions=[session], port=ports.airflow, metrics_port=ports.metrics, stays=stays)
         _await_health(url_of(ports.airflow), _log(home), _ALL if stays else _NEEDED)
@@ -257,7 +261,7 @@ def _database(address: str | None) -> dict[str, str]:
     if not address.startswith("postgresql://"):
         raise BadInput("--db must be a PostgreSQL address such as postgresql://user@host/airflow.")
     extras.require("postgres", "psycopg2", "--db=postgresql://…")
-    return {"AIRFLOW__DATABASE__SQL_ALCHEMY_CONN": address.replace("postgresql://", "postgresql+psycopg2://", 1)}
+    return {DATABASE: address.replace("postgresql://", "postgresql+psycopg2://", 1)}
 
 
 def down(home: Path | None = None) -> bool:

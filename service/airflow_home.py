@@ -28,8 +28,9 @@ _POOLS = (BENCHMARKS, RUNS)
 _LOCK = "lock"
 _PREPARED = "prepared"  # Airflow's release and the DAGs' digest
 _SOURCES = ("dags", "operators", "service", "scenarios", "campaigns", "clusters", "history")
+DATABASE = "AIRFLOW__DATABASE__SQL_ALCHEMY_CONN"
 _READ_BY_DAGS = ("PLIMSOLL_NIGHTLY", QUEUE, UPLOAD_TO)
-_DATABASE_LIMIT_S = 60
+_DATABASE_LIMIT_S = 60  # SQLite's default of 5 s is too short on a busy disk ("database is locked")
 
 _SETTINGS = {
     "AIRFLOW__CORE__DAGBAG_IMPORT_TIMEOUT": "300",  # a busy host took 32 s; 30 s make a DAG stale, and tasks fail
@@ -54,8 +55,7 @@ def environment(home: Path, **more: str) -> dict[str, str]:
     return {
         **inherited,
         **_SETTINGS,
-        # SQLite's default of 5 s is too short on a busy disk ("database is locked").
-        "AIRFLOW__DATABASE__SQL_ALCHEMY_CONN": f"sqlite:///{home}/airflow.db?timeout={_DATABASE_LIMIT_S}",
+        DATABASE: sqlite_address(home, _DATABASE_LIMIT_S),
         "AIRFLOW_HOME": str(home),
         "GX_ANALYTICS_ENABLED": "false",
         "NO_COLOR": "1",
@@ -64,6 +64,11 @@ def environment(home: Path, **more: str) -> dict[str, str]:
         "PYTHONUNBUFFERED": "1",  # a killed process's last lines are in the log
         **more,
     }
+
+
+def sqlite_address(home: Path, limit_s: float) -> str:
+    """Return the address of a home's database; a writer waits this long for others."""
+    return f"sqlite:///{home}/airflow.db?timeout={limit_s:g}"
 
 
 def airflow(*arguments: str) -> list[str]:

@@ -16,6 +16,7 @@ from clusters.paths import locked
 from clusters.waiting import wait_until
 from history.errors import BadInput, HarnessError
 from service import airflow
+from service.airflow_home import DATABASE
 from service.api import Address
 from service.processes import lives, with_variable
 
@@ -108,7 +109,8 @@ def played(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setattr(airflow, "make_home", lambda home, **_: home)
     monkeypatch.setattr(airflow, "_check_free", lambda *_: None)
     monkeypatch.setattr(airflow, "_server", lambda *_: ["sleep", "60"])
-    monkeypatch.setattr(airflow, "_COMPONENTS", [["sh", "-c", "echo no database; exit 1"]])
+    monkeypatch.setattr(airflow, "_API_SERVER", ["sh", "-c", "echo no database; exit 1"])
+    monkeypatch.setattr(airflow, "_COMPONENTS", [])
     monkeypatch.setattr(airflow, "_AGAIN_S", 0.01)
     return tmp_path
 
@@ -142,7 +144,8 @@ def own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     monkeypatch.delenv("PLIMSOLL_AIRFLOW", raising=False)
     monkeypatch.setattr(airflow, "make_home", lambda home, **_: home)
     monkeypatch.setattr(airflow, "_server", lambda *_: ["sleep", "60"])
-    monkeypatch.setattr(airflow, "_COMPONENTS", [["sleep", "60"]])
+    monkeypatch.setattr(airflow, "_API_SERVER", ["sleep", "60"])
+    monkeypatch.setattr(airflow, "_COMPONENTS", [])
     monkeypatch.setattr(airflow, "_OF_UP", [["sleep", "61"]])
     healthy = {name: {"status": "healthy"} for name in airflow._ALL}
     monkeypatch.setattr(airflow, "_health", lambda *_: healthy if airflow._processes(home) else {})
@@ -159,6 +162,14 @@ def parts_of(home: Path) -> list[str]:
 def sessions_of(home: Path) -> list[int]:
     """Return the recorded sessions."""
     return list(json.loads((home / "up.json").read_text())["sessions"])
+
+
+def test_the_api_server_waits_less_for_the_database(own: Path) -> None:
+    """On SQLite the api-server gives a lock up after 5 s, other components after a minute."""
+    with airflow.used(print):
+        found = {process.environ()[DATABASE].rpartition("=")[2] for process in airflow._processes(own)}
+
+    assert found == {"5", "60"}
 
 
 def test_the_named_airflow_is_used_and_none_is_started(own: Path, monkeypatch: pytest.MonkeyPatch) -> None:
