@@ -68,6 +68,7 @@ def hosts(*names: str) -> Iterator[dict[str, Host]]:
             ended.callback(_ip, f"netns delete {name}")
             _ip(f"netns add {name}")
             _ip(f"link add {name} type veth peer name eth0 netns {name}")
+            ended.callback(_ip, f"link delete {name}")  # else the kernel removes it later
             _ip(f"link set {name} master {bridge} up")
             for change in (f"address add {NETWORK}.{number}/24 dev eth0", "link set eth0 up", "link set lo up"):
                 _ip(f"-netns {name} {change}")

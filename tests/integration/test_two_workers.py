@@ -139,7 +139,7 @@ def bed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bed]:
             host.start(airflow(*words), {name: value for name, value in at_home.items() if name[:4] != "AWS_"})
 
         def work(host: Host, queue: str) -> None:
-            start(host, "celery", "worker", "--queues", queue, "--skip-serve-logs")
+            start(host, "celery", "worker", "--queues", queue, "--celery-hostname", host.name, "--skip-serve-logs")
             if queue == QUEUE:
                 start(host, "triggerer", "--queues", queue, "--skip-serve-logs")
 
