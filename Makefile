@@ -124,7 +124,7 @@ test: $(VENV)/.dev $(VENV)/.s3 $(VENV)/.notify ## Run the tests that this machin
 	@exec $(PY) -m tests.run
 
 .PHONY: test-slow
-test-slow: $(VENV)/.dev ## Run the tests that take many minutes
+test-slow: $(VENV)/.dev $(VENV)/.s3 $(VENV)/.celery ## Run the tests that take many minutes
 	@exec $(PY) -m pytest -m slow tests
 
 .PHONY: test-versions
