@@ -66,7 +66,7 @@ $(VENV)/.ready: requirements.lock
 	ln -sf ../../plimsoll $(VENV)/bin/plimsoll
 	touch $@
 
-# What some targets need beside that: $(VENV)/.dev, $(VENV)/.postgres, $(VENV)/.edn, $(VENV)/.notify, $(VENV)/.celery, $(VENV)/.fuzz.
+# What some targets need beside that: $(VENV)/.dev, $(VENV)/.postgres, $(VENV)/.edn, $(VENV)/.notify, $(VENV)/.workers, $(VENV)/.fuzz.
 $(VENV)/.%: requirements-%.lock $(VENV)/.ready
 	@echo "Fetching the Python packages of $<, once."
 	$(UV) pip install $(PINNED) -r $<
@@ -124,7 +124,7 @@ test: $(VENV)/.dev $(VENV)/.s3 $(VENV)/.notify ## Run the tests that this machin
 	@exec $(PY) -m tests.run
 
 .PHONY: test-slow
-test-slow: $(VENV)/.dev $(VENV)/.s3 $(VENV)/.celery ## Run the tests that take many minutes
+test-slow: $(VENV)/.dev $(VENV)/.s3 $(VENV)/.workers ## Run the tests that take many minutes
 	@exec $(PY) -m pytest -m slow tests
 
 .PHONY: test-versions
@@ -142,7 +142,7 @@ lock: $(VENV)/.ready ## Write the lock files anew from pyproject.toml, each pack
 	@compile="$(VENV)/bin/uv pip compile --quiet --upgrade --universal --generate-hashes --no-emit-index-url"
 	$$compile -o requirements.lock pyproject.toml
 	$$compile --group s3 -o requirements-s3.lock
-	for group in dev postgres edn notify celery fuzz; do $$compile -c requirements.lock --group $$group -o requirements-$$group.lock; done
+	for group in dev postgres edn notify workers fuzz; do $$compile -c requirements.lock --group $$group -o requirements-$$group.lock; done
 
 .PHONY: down
 down: ## Stop Airflow again

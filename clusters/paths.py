@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-CACHE = ROOT / ".cache"
+CACHE = Path(os.environ.get("PLIMSOLL_CACHE") or ROOT / ".cache").absolute()
 
 
 def runs_folder() -> Path:

@@ -61,7 +61,7 @@ def two_workers() -> bool:
 LACKING: dict[str, tuple[Callable[[], object], str]] = {
     "docker": (daemon_answers, "no Docker daemon answers"),
     "browser": (chromium, "there is no Chromium"),
-    "celery": (two_workers, "make .venv/.celery, and apt-get install postgresql redis-server"),
+    "workers": (two_workers, "make .venv/.workers, and apt-get install postgresql redis-server"),
     "notify": (partial(find_spec, "slack_sdk"), "there are no notifiers of Slack and PagerDuty; make .venv/.notify"),
     "prometheus": (partial(shutil.which, "prometheus"), "there is no Prometheus; apt-get install prometheus"),
     "s3": (s3_server, "there is no S3 server; make .venv/.s3 installs one"),

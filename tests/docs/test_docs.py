@@ -133,7 +133,7 @@ def test_every_direct_dependency_has_a_reason() -> None:
 
     for title, wanted in (
         ("To run", project["project"]["dependencies"]),
-        ("Optional", [*groups["notify"], *groups["celery"], *groups["postgres"], *groups["edn"]]),
+        ("Optional", [*groups["notify"], *groups["workers"], *groups["postgres"], *groups["edn"]]),
         ("To test against S3", groups["s3"]),
         ("To develop", [wanted for wanted in [*groups["dev"], *groups["fuzz"]] if isinstance(wanted, str)]),
     ):

@@ -25,7 +25,7 @@ from tests.acceptance.under_airflow import Database, Rest
 from tests.object_store import Server, serving
 from tests.two_hosts import CENTRE, NETWORK, Host, hosts
 
-pytestmark = [pytest.mark.slow, pytest.mark.s3, pytest.mark.celery]
+pytestmark = [pytest.mark.slow, pytest.mark.s3, pytest.mark.workers]
 
 DAG, QUEUE, RECORDS, JUDGES = "steady", "recording", "records", "judges"
 KEY = "a-key-of-this-test-that-is-long-enough-for-a-token"
