@@ -10,6 +10,7 @@ from typing import Any
 
 from commands.outcome import Outcome, say
 from history.exit_codes import FAIL, PASS
+from history.words import counted
 from kafka_files.inspection import inspect, is_open
 from kafka_files.replicas import MOST_ALIKE, Finding, Replica, span
 
@@ -30,7 +31,7 @@ def inspect_logs(paths: Sequence[Path]) -> Outcome:
     problems, notes = (sum(getattr(replica, each) for replica in replicas) for each in ("problems", "notes"))
     facts = {"replicas": [_facts(replica) for replica in replicas], "problems": problems, "notes": notes}
     counts = [(len(replicas), "replica"), (problems, "problem"), (notes, "note")]
-    end = f"{', '.join(_counted(*each) for each in counts)}."
+    end = f"{', '.join(counted(*each) for each in counts)}."
     return Outcome(FAIL if problems else PASS, ["", end], facts)
 
 
@@ -47,9 +48,9 @@ def _lines(replica: Replica) -> Iterator[str]:
     offsets = "empty"
     if replica.first_offset is not None and replica.end_offset is not None:
         offsets = span(replica.first_offset, replica.end_offset - 1)
-    counts = [(replica.segments, "segment"), (replica.size_bytes, "byte"), (replica.batches, "batch")]
+    counts = [(replica.segments, "segment"), (replica.size_bytes, "byte"), (replica.batches, "batch", "batches")]
     counts.append((replica.records, "record"))
-    yield f"{replica.folder.name}: {', '.join(_counted(*each) for each in counts)}, {offsets}"
+    yield f"{replica.folder.name}: {', '.join(counted(*each) for each in counts)}, {offsets}"
     for title, text in _details(replica):
         yield f"  {title:<15}{text}"
     yield from _findings(replica)
@@ -81,7 +82,7 @@ def _details(replica: Replica) -> Iterator[tuple[str, str]]:
             *open_now[:MOST_SHOWN],
             *([f"{len(open_now) - MOST_SHOWN:,} more"] if len(open_now) > MOST_SHOWN else []),
         ]
-        ended = f"{_counted(replica.commits, 'commit marker')}, {_counted(replica.aborts, 'abort marker')}"
+        ended = f"{counted(replica.commits, 'commit marker')}, {counted(replica.aborts, 'abort marker')}"
         yield "transactions", f"{ended}, open: {'; '.join(shown) or 'none'}"
 
 
@@ -92,8 +93,3 @@ def _place(finding: Finding) -> str:
         if finding.offset is not None:
             at.append(f"offset {finding.offset:,}")
     return ", ".join(at)
-
-
-def _counted(number: int, noun: str) -> str:
-    plural = f"{noun}es" if noun.endswith("ch") else f"{noun}s"
-    return f"{number:,} {noun if number == 1 else plural}"

@@ -11,9 +11,10 @@ from pathlib import Path
 from typing import Any
 
 import yaml
-from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
+from pydantic import Field, TypeAdapter, ValidationError
 
 from campaigns import kinds
+from campaigns.campaign import Strict
 from campaigns.places import Places
 from clusters.paths import ROOT
 from commands.outcome import Outcome, say
@@ -32,10 +33,8 @@ PAGE, MADE, SETTINGS = "sample.html", "sample.json", "settings"  # in the site
 RunCommand = Callable[[list[str]], Outcome]
 
 
-class Entry(BaseModel):
+class Entry(Strict):
     """A command as typed after ``plimsoll``, and its page's text."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     name: str = Field(pattern=r"^[a-z0-9][a-z0-9-]*$")
     title: str

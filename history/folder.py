@@ -149,11 +149,12 @@ class RunFolder:
     def _digests(self, parts: Collection[str] = ()) -> dict[str, str]:
         files = self._sealed_files(parts)
         with ThreadPoolExecutor(AT_ONCE) as pool:
-            digests = pool.map(_sha256, files)
+            digests = pool.map(sha256_of, files)
             return {str(file.relative_to(self.path)): digest for file, digest in zip(files, digests, strict=True)}
 
 
-def _sha256(file: Path) -> str:
+def sha256_of(file: Path) -> str:
+    """Return a file's SHA-256."""
     with file.open("rb") as stream:
         return hashlib.file_digest(stream, "sha256").hexdigest()
 

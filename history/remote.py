@@ -336,8 +336,3 @@ def _fits(parts: Sequence[str], pattern: Sequence[str]) -> bool:
     if pattern[0] == "**":
         return any(_fits(parts[skipped:], pattern[1:]) for skipped in range(len(parts) + 1))
     return bool(parts) and fnmatchcase(parts[0], pattern[0]) and _fits(parts[1:], pattern[1:])
-
-
-def forget_connections() -> None:
-    """Reconnect on next use, with the environment then."""
-    _connected.cache_clear()

@@ -30,9 +30,9 @@ _LENGTHS = {
 }
 
 
-def counted(count: int, what: str) -> str:
-    """Return ``1 time``, ``1,200 times``."""
-    return f"{count:,} {what}{'' if count == 1 else 's'}"
+def counted(count: int, what: str, many: str = "") -> str:
+    """Return ``1 time``, ``1,200 times``; ``many`` is an irregular plural."""
+    return f"{count:,} {what if count == 1 else many or f'{what}s'}"
 
 
 def some_of(things: Sequence[object], most: int = 5) -> str:

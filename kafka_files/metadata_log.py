@@ -15,7 +15,7 @@ from history.errors import EvidenceError
 from kafka_files.batches import header_slices, last_offsets
 from kafka_files.clock import Clock
 from kafka_files.records import values
-from kafka_files.states import History, State
+from kafka_files.states import History, State, up_to_damage
 
 FOLDER = "__cluster_metadata-0"
 _TOPIC, _PARTITION, _PARTITION_CHANGE, _REMOVE_TOPIC, _CLEAR_ELR = 2, 3, 5, 9, 28
@@ -164,17 +164,15 @@ def history(files: Sequence[Path], clock: Clock) -> History:
 
     A snapshot's states have its time, initial ones 0.
     """
-    found: list[State] = []
+    return up_to_damage(_states(files, clock))
+
+
+def _states(files: Sequence[Path], clock: Clock) -> Iterator[State]:
     partitions = _Partitions()
     begins_at = int(files[0].stem.partition("-")[0]) if files else 0  # the snapshot has lower offsets
-    try:
-        for offset, t_ns, value in _records(files, clock):
-            begun = partitions.replay(value, offset, t_ns)
-            created = offset < begins_at
-            found += [s._replace(t_ns=0) if created and s.partition_epoch == 0 else s for s in begun]
-    except EvidenceError as error:
-        return History(found, str(error))
-    return History(found)
+    for offset, t_ns, value in _records(files, clock):
+        for state in partitions.replay(value, offset, t_ns):
+            yield state._replace(t_ns=0) if offset < begins_at and state.partition_epoch == 0 else state
 
 
 def _records(files: Sequence[Path], clock: Clock) -> Iterator[tuple[int, int | None, bytes]]:

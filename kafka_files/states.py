@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import NamedTuple
 
+from history.errors import EvidenceError
 from history.partition import TopicPartition
 
 
@@ -32,6 +34,16 @@ class History(NamedTuple):
 
     states: list[State]
     problem: str | None = None
+
+
+def up_to_damage(states: Iterable[State]) -> History:
+    """Collect states until reading them raises EvidenceError."""
+    found: list[State] = []
+    try:
+        found.extend(states)
+    except EvidenceError as error:
+        return History(found, str(error))
+    return History(found)
 
 
 def by_partition(states: list[State]) -> dict[TopicPartition, list[State]]:

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 from history.errors import EvidenceError
 from kafka_files.clock import Clock
-from kafka_files.states import History, State
+from kafka_files.states import History, State, up_to_damage
 
 _FILE_HEADER, _ENTRY, _TRANSACTION = 16, struct.Struct(">qi"), struct.Struct(">qiqqi")
 _CREATE, _SET_DATA, _MULTI = {1, 19, 21}, 5, 14
@@ -81,17 +81,11 @@ def _buffer(body: bytes, at: int) -> tuple[bytes, int]:
     return body[at + 4 : at + 4 + length], at + 4 + length
 
 
-def history(log: bytes, clock: Clock) -> History:
-    """Return a transaction log's states up to the first damage."""
-    found: list[State] = []
-    try:
-        found.extend(_states(log, clock))
-    except EvidenceError as error:
-        return History(found, str(error))
-    return History(found)
+def states(log: bytes, clock: Clock) -> Iterator[State]:
+    """Yield a transaction log's states.
 
-
-def _states(log: bytes, clock: Clock) -> Iterator[State]:
+    Raises: EvidenceError: as ``writes``.
+    """
     assigned: dict[str, dict[str, Any]] = {}
     for write in writes(log):
         if topic := _TOPIC.fullmatch(write.path):
@@ -139,13 +133,8 @@ def _json(data: bytes) -> dict[str, Any]:
 
 def read_znodes(brokers: Path, clock: Clock) -> History:
     """Return the history up to the first damage."""
-    found: list[State] = []
-    for file in sorted(brokers.glob("*/**/version-2/log.*"), key=lambda file: int(file.suffix[1:], 16)):
-        states, problem = history(_without_zeros(file), clock)
-        found += states
-        if problem:
-            return History(found, problem)
-    return History(found)
+    files = sorted(brokers.glob("*/**/version-2/log.*"), key=lambda file: int(file.suffix[1:], 16))
+    return up_to_damage(state for file in files for state in states(_without_zeros(file), clock))
 
 
 def _without_zeros(file: Path) -> bytes:

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from history.results.base import Summary
+from history.words import counted
 from reports.cells import DASH, Cell, Column, table
 from reports.figures import VERDICTS, layout, scatter
 from reports.page import Block, Listing, Page, Plot, Section, Words
@@ -33,7 +34,7 @@ class Campaigns(NamedTuple):
 
     @property
     def counted(self) -> str:
-        return _counted(len(self.concluded), self.one or self.many.removesuffix("s"), self.many).lower()
+        return counted(len(self.concluded), self.one or self.many.removesuffix("s"), self.many).lower()
 
 
 _CAMPAIGN: list[Column[Concluded]] = [
@@ -76,11 +77,7 @@ def _sentence(runs: Sequence[Row], kinds: Sequence[Campaigns]) -> str:
     verdicts = Counter(row["verdict"] for row in runs)
     counts = ", ".join(f"{verdicts[word]:,} {word}" for word in VERDICTS if verdicts[word])
     many = [kind.counted for kind in kinds if kind.concluded]
-    return f"{_counted(len(runs), 'run', 'runs')}: {counts}" + (f"; {', '.join(many)}." if many else ".")
-
-
-def _counted(number: int, one: str, many: str) -> str:
-    return f"{number:,} {one if number == 1 else many}"
+    return f"{counted(len(runs), 'run')}: {counts}" + (f"; {', '.join(many)}." if many else ".")
 
 
 def _runs_by_day(runs: Sequence[Row], links: Mapping[str, str]) -> Iterable[Block]:

@@ -52,9 +52,9 @@ def serving(scratch: Path, host: str = "127.0.0.1") -> Iterator[Server]:
                 endpoint_override=address, scheme="http", region="us-east-1", allow_bucket_creation=True
             )
             make.create_dir(BUCKET)
-            remote.forget_connections()
+            remote._connected.cache_clear()
             yield Server(found[1], f"s3://{BUCKET}")
         finally:
             process.terminate()
             process.wait()
-            remote.forget_connections()
+            remote._connected.cache_clear()

@@ -8,9 +8,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, Unpack
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
+from pydantic import Field, field_validator, model_validator
 
-from campaigns.campaign import MAX_TIMES, Campaign, Item, Row, When
+from campaigns.campaign import MAX_TIMES, Campaign, Item, Row, Strict, When
 from campaigns.kinds import split_words
 from campaigns.known_bugs import KIND
 from campaigns.known_bugs.bugs import BUGS, Bug
@@ -28,10 +28,8 @@ DECIDED = ("found", "clean")
 MAX_NAMED = 4  # per sentence
 
 
-class Settings(BaseModel):
+class Settings(Strict):
     """``kafka`` replaces the bugs' own versions; no ``bugs``: all."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     bugs: list[str] = Field(default_factory=list)
     kafka: list[str] = Field(default_factory=list)

@@ -7,6 +7,7 @@ from collections import Counter
 from campaigns.statistics.changes import MIN_NIGHTLY_RUNS
 from history.results.base import State
 from history.results.nightly import NightlyResult, Series, SeriesState
+from history.words import counted
 
 MAX_NAMED = 2  # per sentence
 NO_BENCHMARKS = "there are no benchmarks, so nothing was measured"
@@ -24,9 +25,9 @@ def sentence(result: NightlyResult) -> str:
     statuses = Counter(failure.status for failure in result.failures)
     kinds = ", ".join(f"{count} {status}" for status, count in sorted(statuses.items()))
     slow = len({(each.scenario, each.kafka_version) for each in result.series if each.state == "confirmed"})
-    parts = [_count(len(result.failures), "correctness failure") + (f" ({kinds})" if kinds else "")]
+    parts = [counted(len(result.failures), "correctness failure") + (f" ({kinds})" if kinds else "")]
     if result.measures:
-        parts.append(_count(slow, "confirmed slowdown"))
+        parts.append(counted(slow, "confirmed slowdown"))
     if worse := _worse(result):
         parts.append(worse)
     unknown = sum(run.verdict == "unknown" for run in done)
@@ -34,16 +35,16 @@ def sentence(result: NightlyResult) -> str:
     parts += [
         count
         for count in (
-            _count(len(result.runs) - len(done), "missing run"),
-            _count(unknown, "run without a verdict", "runs without a verdict"),
-            _count(unsettled, "candidate regression not settled", "candidate regressions not settled"),
-            _count(states["refuted"], "refuted candidate regression"),
-            _count(states["missing data"], "series with missing data", "series with missing data"),
+            counted(len(result.runs) - len(done), "missing run"),
+            counted(unknown, "run without a verdict", "runs without a verdict"),
+            counted(unsettled, "candidate regression not settled", "candidate regressions not settled"),
+            counted(states["refuted"], "refuted candidate regression"),
+            counted(states["missing data"], "series with missing data", "series with missing data"),
         )
         if not count.startswith("0 ")
     ]
-    matrix = f"{_count(len(result.scenarios), 'scenario')} on {_count(len(result.versions), 'version')}"
-    return f"{_count(len(done), 'run')} of {matrix}: {', '.join(parts)}; {_end(result, states)}."
+    matrix = f"{counted(len(result.scenarios), 'scenario')} on {counted(len(result.versions), 'version')}"
+    return f"{counted(len(done), 'run')} of {matrix}: {', '.join(parts)}; {_end(result, states)}."
 
 
 def _worse(result: NightlyResult) -> str:
@@ -53,7 +54,7 @@ def _worse(result: NightlyResult) -> str:
     if not worse:
         return ""
     names = named([f"{each.words}, {each.scenario}{in_phase(each.phase)}: {each.percent:+.3g} %" for each in worse])
-    subject, of = result.settings["subject"]["name"], _count(len(result.beside), "figure")
+    subject, of = result.settings["subject"]["name"], counted(len(result.beside), "figure")
     return f"{subject} worse than {worse[0].release} in {len(worse)} of {of} ({names})"
 
 
@@ -81,10 +82,6 @@ def _end(result: NightlyResult, states: Counter[SeriesState]) -> str:
         "missing": "the control is missing",
     }
     return words.get(result.control.state, "the control has too few nightly runs to compare")
-
-
-def _count(count: int, one: str, many: str = "") -> str:
-    return f"{count} {one if count == 1 else many or one + 's'}"
 
 
 def state(result: NightlyResult) -> State:

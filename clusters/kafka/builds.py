@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import re
 import shutil
 import tarfile
@@ -23,6 +22,7 @@ from clusters.kafka.jars import (
 )
 from clusters.paths import CACHE, is_file, is_folder, locked, staged_folder
 from history.errors import BadKafka
+from history.folder import sha256_of
 from history.kafka_versions import DEFAULT_RELEASE
 from history.scratch import scratch
 
@@ -113,9 +113,7 @@ def _copy(jars: Iterable[Path], into: Path) -> None:
 
 
 def _of_archive(kafka: str, archive: Path) -> Build:
-    with archive.open("rb") as file:
-        key = hashlib.file_digest(file, "sha256").hexdigest()
-    return _staged(kafka, key, f"archive {archive.name}", lambda into: _extract(kafka, archive, into))
+    return _staged(kafka, sha256_of(archive), f"archive {archive.name}", lambda into: _extract(kafka, archive, into))
 
 
 def _of_image(kafka: str) -> Build:

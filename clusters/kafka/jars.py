@@ -19,6 +19,7 @@ from tenacity import retry, retry_if_exception_type, stop_after_attempt, wait_ex
 
 from clusters.paths import CACHE, locked, staged_folder
 from history.errors import BadInput, BadKafka, HarnessError
+from history.folder import sha256_of
 from history.kafka_versions import DEFAULT_RELEASE, OLDEST, Version
 from history.remote import AT_ONCE
 
@@ -182,12 +183,6 @@ def _download(address: str, digest: str, target: Path) -> None:
     if came.hexdigest() != digest:
         raise HTTPException(f"{partial.stat().st_size} bytes with the SHA-256 {came.hexdigest()} came")
     partial.rename(target)
-
-
-def sha256_of(file: Path) -> str:
-    """Return the SHA-256 of a file."""
-    with file.open("rb") as stream:
-        return hashlib.file_digest(stream, "sha256").hexdigest()
 
 
 def jars_digest(jars: Iterable[Path]) -> str:

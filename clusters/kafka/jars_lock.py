@@ -11,9 +11,10 @@ import sys
 from importlib.util import find_spec
 from pathlib import Path
 
-from clusters.kafka.jars import AGENT, AGENT_VERSION, LOCK, locked_jars, sha256_of
+from clusters.kafka.jars import AGENT, AGENT_VERSION, LOCK, locked_jars
 from history.commands import run_command
 from history.errors import BadInput, HarnessError
+from history.folder import sha256_of
 from history.java import java_of
 from history.scratch import scratch
 

@@ -23,7 +23,7 @@ State = Literal["", Verdict]  # empty: judges nothing
 class Model(BaseModel):
     """An immutable part of a result."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True, arbitrary_types_allowed=False)
+    model_config = ConfigDict(extra="forbid", frozen=True)
 
 
 class Summary(Model):

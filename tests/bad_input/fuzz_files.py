@@ -26,6 +26,7 @@ from kafka_files.aborted import without_aborted
 from kafka_files.batches import header_slices, whole_batches
 from kafka_files.clock import Clock, read_clock
 from kafka_files.codecs import CodecError, decompress_into
+from kafka_files.states import up_to_damage
 from tests.rows import DATA, ROOT, Row, read, today, write
 
 RESULTS = DATA / "fuzz_files.json"
@@ -114,7 +115,7 @@ def _metadata_log(data: bytes) -> object:
 
 
 def _znodes(data: bytes) -> object:
-    return znodes.history(data, _CLOCK)
+    return up_to_damage(znodes.states(data, _CLOCK))
 
 
 def _broker_log(data: bytes) -> object:

@@ -6,7 +6,8 @@ import struct
 import pytest
 
 from kafka_files.clock import Clock
-from kafka_files.znodes import history, read_znodes, writes
+from kafka_files.states import up_to_damage
+from kafka_files.znodes import read_znodes, states, writes
 
 CREATE, SET, DELETE, MULTI = 1, 5, 2, 14
 TOPIC, STATE = "/brokers/topics/orders", "/brokers/topics/orders/partitions/0/state"
@@ -32,6 +33,11 @@ def entry(zxid, kind, body):
 def state(leader, epoch, isr):
     """Return a partition's state as the controller writes it."""
     return {"controller_epoch": 1, "leader": leader, "version": 1, "leader_epoch": epoch, "isr": isr}
+
+
+def history(log, clock):
+    """Return the states up to the first damage."""
+    return up_to_damage(states(log, clock))
 
 
 HEADER = b"ZKLG" + bytes(12)

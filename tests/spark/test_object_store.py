@@ -131,10 +131,10 @@ def test_what_cannot_be_reached_is_bad_input(server, monkeypatch):
     finally:
         server.ask_for_credentials(after="inf")
     monkeypatch.setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:9")
-    remote.forget_connections()
+    remote._connected.cache_clear()
     with pytest.raises(BadInput, match=r"cannot be read: .*connect"):
         check_reachable(path_of(f"{server.bucket}/runs"))
-    remote.forget_connections()
+    remote._connected.cache_clear()
 
 
 def test_the_command_refuses_a_url_in_one_sentence(server, capsys):
