@@ -6,6 +6,7 @@ kafka-python decodes any layout, which takes several times as long.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import starmap
 from struct import Struct, error
 from typing import Any, NamedTuple, Self
 
@@ -14,8 +15,8 @@ from clusters.kafka.connection import decode
 _BEGIN = Struct(">ihi")  # throttle time, error, session
 
 
-class _Plain(NamedTuple):
-    """A partition without tags."""
+class _Partition(NamedTuple):
+    """A partition without tags, or whose only tag is a diverging epoch."""
 
     partition_index: int
     error_code: int
@@ -26,50 +27,28 @@ class _Plain(NamedTuple):
     preferred_read_replica: int
     records: int
     tags: int
+    tag: int = 0
+    tag_bytes: int = 0
+    epoch: int = -1
+    end_offset: int = -1
+    inner_tags: int = 0
 
     @property
-    def diverging_epoch(self) -> None:
-        return None
-
-
-class _Diverging(NamedTuple):
-    """A partition whose only tag is a diverging epoch."""
-
-    partition_index: int
-    error_code: int
-    high_watermark: int
-    last_stable_offset: int
-    log_start_offset: int
-    aborted_transactions: int
-    preferred_read_replica: int
-    records: int
-    tags: int
-    tag: int
-    tag_bytes: int
-    epoch: int
-    end_offset: int
-    inner_tags: int
-
-    @property
-    def diverging_epoch(self) -> Self:
-        return self
+    def diverging_epoch(self) -> Self | None:
+        return self if self.tags else None
 
 
 # By number of tags: the bytes, and which of them always have which value (null or no element: 0 or 1).
-_LAYOUTS: dict[int, tuple[type[_Plain] | type[_Diverging], Struct, dict[int, bytes]]] = {
-    0: (_Plain, Struct(">ihqqqBiBB"), {30: b"\0\1", 35: b"\0\1", 36: b"\0"}),
-    1: (
-        _Diverging,
-        Struct(">ihqqqBiBBBBiqB"),
-        {30: b"\0\1", 35: b"\0\1", 36: b"\1", 37: b"\0", 38: b"\x0d", 51: b"\0"},
-    ),
+_LAYOUTS: dict[int, tuple[Struct, dict[int, bytes]]] = {
+    0: (Struct(">ihqqqBiBB"), {30: b"\0\1", 35: b"\0\1", 36: b"\0"}),
+    1: (Struct(">ihqqqBiBBBBiqB"), {30: b"\0\1", 35: b"\0\1", 36: b"\1", 37: b"\0", 38: b"\x0d", 51: b"\0"}),
 }
 _TAGS_AT = 36
 
 
 class _Topic(NamedTuple):
     topic: str
-    partitions: Sequence[_Plain | _Diverging]
+    partitions: Sequence[_Partition]
 
 
 class _Reply(NamedTuple):
@@ -101,13 +80,13 @@ def _reply(data: bytes) -> _Reply:
     return _Reply(throttle_time_ms, error_code, topics)
 
 
-def _partitions(data: bytes, at: int) -> tuple[Sequence[_Plain | _Diverging], int]:
+def _partitions(data: bytes, at: int) -> tuple[Sequence[_Partition], int]:
     count, at = _count(data, at)
-    kind, layout, expected = _LAYOUTS[data[at + _TAGS_AT]]
+    layout, expected = _LAYOUTS[data[at + _TAGS_AT]]
     end = at + count * layout.size
     if any(data[at + place : end : layout.size].strip(values) for place, values in expected.items()):
         raise ValueError
-    return [kind._make(fields) for fields in layout.iter_unpack(data[at:end])], end
+    return list(starmap(_Partition, layout.iter_unpack(data[at:end]))), end
 
 
 def _without_tags(data: bytes, at: int) -> int:
