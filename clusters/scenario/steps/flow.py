@@ -10,7 +10,6 @@ from clusters.scenario.conditions import Condition
 from clusters.scenario.steps.step import Duration, Step
 from clusters.scenario.targets import Node, Replica
 from clusters.scenario.values import Acks, PerSecond, Rack, Seconds
-from history.partition import TopicPartition
 from history.steady import MIN_SECONDS
 from history.traits import Trait
 
@@ -117,10 +116,6 @@ class Describe(Step):
     shorthand = "topic"
     topic: str
 
-    @property
-    def partitions(self) -> list[TopicPartition]:
-        return [TopicPartition(self.topic, 0)]
-
 
 class DropCache(Step):
     """Evict every broker's log segments from the host's page cache."""
@@ -150,10 +145,6 @@ class Write(Step):
     background: bool = False
     acks: Acks = "all"
     record_bytes: int = Field(default=100, ge=64)
-
-    @property
-    def partitions(self) -> list[TopicPartition]:
-        return [TopicPartition(self.topic, self.partition)]
 
     @property
     def limit_s(self) -> float:

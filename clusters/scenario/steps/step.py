@@ -140,7 +140,9 @@ class Step(Model):
 
     @property
     def partitions(self) -> list[TopicPartition]:
-        return [value for value in dict(self).values() if isinstance(value, TopicPartition)]
+        topic: str | None = getattr(self, "topic", None)
+        of_topic = [TopicPartition(topic, getattr(self, "partition", 0))] if topic else []
+        return of_topic + [value for value in dict(self).values() if isinstance(value, TopicPartition)]
 
     @property
     def letters(self) -> list[str]:

@@ -11,7 +11,6 @@ from clusters.scenario.steps.step import WORK_S, Duration, Step
 from clusters.scenario.targets import Letter, Node, Partition, Replica
 from clusters.scenario.values import BytesPerSecond, Seconds, Settings
 from history.kafka_settings import Kind
-from history.partition import TopicPartition
 from history.traits import Trait
 
 if TYPE_CHECKING:
@@ -56,10 +55,6 @@ class Reassign(Step):
     @property
     def duration(self) -> Duration:
         return Duration.of_wait(self.limit)
-
-    @property
-    def partitions(self) -> list[TopicPartition]:
-        return [TopicPartition(self.topic, 0)]
 
     @property
     def letters(self) -> list[str]:
@@ -121,10 +116,6 @@ class Configure(Step):
     @property
     def required(self) -> frozenset[str]:
         return frozenset({"settings"} if self.broker else ())
-
-    @property
-    def partitions(self) -> list[TopicPartition]:
-        return [TopicPartition(self.topic, 0)] if self.topic else []
 
     @property
     def settings_changed(self) -> tuple[str, Kind, Iterable[str]]:
