@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections import Counter, defaultdict
+from collections.abc import Callable
 from itertools import accumulate, groupby
+from operator import add, itemgetter
 from typing import NamedTuple
 
 from reports.cells import Column, Table, table
-from reports.figures import Figure
+from reports.figures import Figure, scatter
 from reports.plots import OK, run_layout
 from reports.run_data import SERIES, Row, RunData
 from reports.run_tables import partition_name
@@ -62,8 +64,8 @@ def lag_figure(run: RunData) -> Figure:
     """
     taken = [row for row in run.rows_shown("commits") if row["answered_ns"] is not None and row["error"] is None]
     shown = [row for row in run.rows_shown(SERIES) if row["high_watermark"] is not None]
-    committed = _accepted(run) if run.manifest.shares else _growths(taken, "answered_ns", "offset")
-    watermarks = _growths(shown, "t_ns", "high_watermark")
+    committed = _accepted(run) if run.manifest.shares else _growths(taken, "answered_ns", itemgetter("offset"), max)
+    watermarks = _growths(shown, "t_ns", itemgetter("high_watermark"), max)
     seen = [t_ns for growth in committed.values() for t_ns in growth.seen_ns]
     if not seen:
         return {"data": [], "layout": {}}
@@ -75,30 +77,16 @@ def lag_figure(run: RunData) -> Figure:
         )
         for t_ns in (run.origin_ns + second * 1_000_000_000 for second in seconds)
     ]
-    line = {
-        "type": "scatter",
-        "mode": "lines",
-        "name": "lag of the group",
-        "x": list(seconds),
-        "y": lag,
-        "line": {"color": OK, "width": 2},
-        "hovertemplate": "%{y:,d} records",
-        "meta": {"group": "lag"},
-    }
+    look = {"line": {"color": OK, "width": 2}, "hovertemplate": "%{y:,d} records", "meta": {"group": "lag"}}
     return {
-        "data": [line],
+        "data": [scatter("lag of the group", seconds, lag, "lines", **look)],
         "layout": run_layout(run, 260, {}, yaxis={"title": {"text": "records"}, "rangemode": "tozero"}),
     }
 
 
 def _accepted(run: RunData) -> dict[str, _Growth]:
     taken = [row for row in run.rows_shown("share_acks") if _was_accepted(row)]
-    ordered = sorted(taken, key=lambda row: (partition_name(row), row["answered_ns"]))
-    found = {}
-    for name, of_partition in groupby(ordered, key=partition_name):
-        own = list(of_partition)
-        found[name] = _Growth([row["answered_ns"] for row in own], list(accumulate(map(_records, own))))
-    return found
+    return _growths(taken, "answered_ns", _records, add)
 
 
 def _was_accepted(row: Row) -> bool:
@@ -146,10 +134,12 @@ def shared_table(run: RunData) -> Table:
     return table("Records of each member, and the brokers' answers to what it acknowledged.", columns, shared(run))
 
 
-def _growths(rows: list[Row], when: str, what: str) -> dict[str, _Growth]:
+def _growths(
+    rows: list[Row], when: str, value: Callable[[Row], int], join: Callable[[int, int], int]
+) -> dict[str, _Growth]:
     ordered = sorted(rows, key=lambda row: (partition_name(row), row[when]))
     found = {}
     for name, of_partition in groupby(ordered, key=partition_name):
         own = list(of_partition)
-        found[name] = _Growth([row[when] for row in own], list(accumulate((row[what] for row in own), max)))
+        found[name] = _Growth([row[when] for row in own], list(accumulate(map(value, own), join)))
     return found

@@ -8,7 +8,7 @@ from statistics import median
 from typing import NamedTuple
 
 from reports.cells import DASH, Column, Table, table
-from reports.figures import PALETTE, Figure
+from reports.figures import PALETTE, Figure, scatter
 from reports.plots import run_layout
 from reports.run_data import RunData
 
@@ -50,17 +50,16 @@ def used(run: RunData) -> list[Used]:
 def memory_figure(run: RunData) -> Figure:
     """Draw a line per process."""
     data = [
-        {
-            "type": "scatter",
-            "mode": "lines+markers",
-            "name": own.name,
-            "x": [run.seconds(t_ns) for t_ns in own.t_ns],
-            "y": own.mb,
-            "line": {"color": colour, "width": 1.5},
-            "marker": {"size": 4},
-            "hovertemplate": "%{y:,.0f} MB",
-            "meta": {"process": own.name},
-        }
+        scatter(
+            own.name,
+            map(run.seconds, own.t_ns),
+            own.mb,
+            "lines+markers",
+            line={"color": colour, "width": 1.5},
+            marker={"size": 4},
+            hovertemplate="%{y:,.0f} MB",
+            meta={"process": own.name},
+        )
         for own, colour in zip(used(run), cycle(PALETTE))
     ]
     layout = run_layout(run, 320, {}, yaxis={"title": {"text": "MB"}, "rangemode": "tozero", "tickformat": ",~f"})

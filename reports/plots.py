@@ -11,6 +11,7 @@ from typing import Any
 
 from reports.figures import BLUE, GREEN, PALETTE, QUIET, RED, VIOLET, YELLOW, Figure, Trace, note, upright
 from reports.run_data import Row, RunData
+from reports.run_tables import partition_name
 from reports.timeline import Span, end_of_run, faults, phases
 
 OK, FAILED, UNKNOWN = BLUE, RED, YELLOW
@@ -40,13 +41,9 @@ def brokers_of(run: RunData) -> list[int]:
     return sorted(known | {row["broker_id"] for row in run.rows("timeline_replicas")})
 
 
-def _partition(row: Row) -> str:
-    return f"{row['topic']}-{row['partition']}"
-
-
 def _by_partition(run: RunData, rows: list[Row]) -> dict[str, list[Row]]:
     ordered = sorted(rows, key=lambda row: (run.place(row), row["t_ns"]))
-    return {name: list(group) for name, group in groupby(ordered, key=_partition)}
+    return {name: list(group) for name, group in groupby(ordered, key=partition_name)}
 
 
 # --- what all figures share ----------------------------------------------------------------------
