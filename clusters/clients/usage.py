@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import json
-import re
 import time
 from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from clusters.clients.nodes import client_names
 from clusters.kafka.metrics import scrape
+from clusters.live.capture import write_numbered
 from clusters.live.world import World
 from clusters.runtimes import counters
 from clusters.runtimes.nodes import Node
@@ -31,10 +30,7 @@ def record_usage(world: World, label: str) -> None:
         of_nodes = list(pool.map(lambda name: _sampled(world, label, name), names))
     rows = [row for sample in of_nodes for row in sample]
     rows += _rows(label, HOST, counters.of_host())
-    folder = world.folder.table("usage")
-    folder.mkdir(exist_ok=True)
-    name = f"{len(list(folder.iterdir())):02}-{re.sub('[^a-z0-9]+', '-', label.lower())}"
-    pq.write_table(pa.Table.from_pylist(rows, schema=USAGE), folder / f"{name}.parquet")
+    write_numbered(world.folder.table("usage"), label, pa.Table.from_pylist(rows, schema=USAGE))
 
 
 def carry_usage(world: World, nodes: Iterable[Node]) -> None:

@@ -6,6 +6,7 @@ import re
 import time
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -25,15 +26,18 @@ def capture_offsets(world: World, label: str) -> None:
     with ThreadPoolExecutor(len(world.servers.brokers)) as pool:  # at about one moment, and with one time-out
         of_brokers = list(pool.map(lambda broker_id: _rows(world, label, broker_id), world.servers.brokers))
     rows = sorted((row for rows in of_brokers for row in rows), key=lambda row: (row["topic"], row["partition"]))
-    folder = world.folder.table("offsets")
-    folder.mkdir(exist_ok=True)
-    # Numbered, because labels may repeat in a phase, or differ only in punctuation.
-    name = f"{len(list(folder.iterdir())):02}-{re.sub('[^a-z0-9]+', '-', label.lower())}"
-    pq.write_table(pa.Table.from_pylist(rows, schema=OFFSETS), folder / f"{name}.parquet")
+    write_numbered(world.folder.table("offsets"), label, pa.Table.from_pylist(rows, schema=OFFSETS))
     summary = [
         f"{row['broker_id']}: HW {row['high_watermark']} LEO {row['log_end_offset']}" for row in rows[:MOST_TOLD]
     ]
     world.events.add("capture", target=label, replicas=summary, count=len(rows))
+
+
+def write_numbered(folder: Path, label: str, table: pa.Table) -> None:
+    """Write a further file; labels may repeat in a phase, or differ only in punctuation."""
+    folder.mkdir(exist_ok=True)
+    name = f"{len(list(folder.iterdir())):02}-{re.sub('[^a-z0-9]+', '-', label.lower())}"
+    pq.write_table(table, folder / f"{name}.parquet")
 
 
 def _rows(world: World, label: str, broker_id: int) -> list[dict[str, Any]]:

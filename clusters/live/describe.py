@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from typing import Any
 
 from clusters.kafka.admin import describe_config
-from clusters.kafka.connection import Connection
 from clusters.kafka.fetching import read_batches
 from clusters.kafka.offsets import EARLIEST, list_offset
 from clusters.live.world import World
@@ -52,32 +51,27 @@ def describe(world: World, topic: str) -> dict[str, Any]:
             {"partition": part.partition, "broker": part.leader, **found}
             for part in partitions
             if part.leader >= 0
-            for found in _looked_up(world, part.leader, TopicPartition(topic, part.partition))
+            for found in _look_ups(world, part.leader, TopicPartition(topic, part.partition))
         ],
     }
 
 
-def _looked_up(world: World, leader: int, replica: TopicPartition) -> list[dict[str, int | None]]:
-    with world.reports.connect(world.servers.brokers[leader], "PROBE") as to:
-        return list(_look_ups(to, replica))
-
-
-def _look_ups(leader: Connection, replica: TopicPartition) -> Iterator[dict[str, int | None]]:
+def _look_ups(world: World, leader: int, replica: TopicPartition) -> Iterator[dict[str, int | None]]:
     """Yield what the leader returns for offsets and for their timestamps.
 
     ``batch`` is the base offset of the batch returned for ``offset``, ``timestamp_ms`` its largest timestamp, and
     ``at_timestamp`` the first offset of that time or later.
     """
-    start = list_offset(leader, *replica, timestamp=EARLIEST).offset or 0
-    end = list_offset(leader, *replica).offset or 0
-    for offset in sorted({start + (end - 1 - start) * step // (LOOK_UPS - 1) for step in range(LOOK_UPS)}):
-        data = read_batches(leader, replica, offset) if offset < end else b""
-        for batch in headers(data, most=1, verify=False):
-            largest_ms = int(batch["max_timestamp"])
-            found = list_offset(leader, *replica, timestamp=largest_ms).offset
-            yield {
-                "offset": offset,
-                "batch": int(batch["base_offset"]),
-                "timestamp_ms": largest_ms,
-                "at_timestamp": found,
-            }
+    with world.reports.connect(world.servers.brokers[leader], "PROBE") as to:
+        start = list_offset(to, *replica, timestamp=EARLIEST).offset or 0
+        end = list_offset(to, *replica).offset or 0
+        for offset in sorted({start + (end - 1 - start) * step // (LOOK_UPS - 1) for step in range(LOOK_UPS)}):
+            data = read_batches(to, replica, offset) if offset < end else b""
+            for batch in headers(data, most=1, verify=False):
+                largest_ms = int(batch["max_timestamp"])
+                yield {
+                    "offset": offset,
+                    "batch": int(batch["base_offset"]),
+                    "timestamp_ms": largest_ms,
+                    "at_timestamp": list_offset(to, *replica, timestamp=largest_ms).offset,
+                }
