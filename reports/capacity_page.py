@@ -47,12 +47,14 @@ def _sections(result: results.CapacityResult, links: Links) -> Iterator[Section]
     yield Section("latency", "Load and latency", [*_latency(result, links)], "Latency")
     yield Section("catch_up", "Catching up", [*_catch_up(result.catch_up, links)], "Catch-up")
     yield Section("check", "Check of the model", [*_check(result, links)], "Check")
-    yield Section("downtime", "How long may a broker stay away?", [*_downtime(result)], "Downtime")
-    yield Section("demand", "Demand and limits", [*_demand(result)], "Demand")
-    yield Section("disk", "Disk", [*_disk(result)], "Disk")
+    if result.plan:
+        yield Section("downtime", "How long may a broker stay away?", [*_downtime(result)], "Downtime")
+        yield Section("demand", "Demand and limits", [*_demand(result)], "Demand")
+        yield Section("disk", "Disk", [*_disk(result, result.plan.disk)], "Disk")
     yield Section("partitions", "Partitions", [*_partitions(result, links)], "Partitions")
-    yield Section("headroom", "How the headroom is used", [*_headroom(result)], "Headroom")
-    yield Section("throttle", "Replication throttle", [*_throttle(result)], "Throttle")
+    if result.plan:
+        yield Section("headroom", "How the headroom is used", [*_headroom(result)], "Headroom")
+        yield Section("throttle", "Replication throttle", [*_throttle(result)], "Throttle")
     yield Section("limits", "Limits", [*_limits(result, links)])
 
 
@@ -299,8 +301,6 @@ _LONGEST: list[Column[results.At]] = [
 
 
 def _downtime(result: results.CapacityResult) -> Iterator[Block]:
-    if result.plan is None:
-        return
     rows = result.longest_down
     yield Plot(
         "longest-down",
@@ -328,19 +328,14 @@ _RACK_AWAY: Column[results.Demand] = Column("a rack away", lambda row: _number(r
 
 
 def _demand(result: results.CapacityResult) -> Iterator[Block]:
-    if result.plan is None:
-        return
     yield Words(result.words.bottleneck, "lead")
     caption = "What each broker needs at the peak load, healthy and with another one away"
     columns = [*_DEMANDS[:5], *([_RACK_AWAY] if result.question.racks else []), *_DEMANDS[5:]]
     yield Listing("demands", table(caption, columns, result.demands))
 
 
-def _disk(result: results.CapacityResult) -> Iterator[Block]:
-    if result.plan is None:
-        return
+def _disk(result: results.CapacityResult, disk: results.Disk) -> Iterator[Block]:
     yield Words(result.words.disk, "lead")
-    disk = result.plan.disk
     rows = [
         ("kept by retention", disk.retained_gb),
         ("unfinished segments, at most", disk.segments_gb),
@@ -399,8 +394,6 @@ _RESERVES: list[Column[results.Reserve]] = [
 
 
 def _headroom(result: results.CapacityResult) -> Iterator[Block]:
-    if result.plan is None:
-        return
     lines = result.ledger
     yield Plot(
         "ledger",
@@ -414,8 +407,6 @@ def _headroom(result: results.CapacityResult) -> Iterator[Block]:
 
 
 def _throttle(result: results.CapacityResult) -> Iterator[Block]:
-    if result.plan is None:
-        return
     yield Words(result.words.throttle, "lead")
     yield Words(
         "The upper bound is cautious: it assumes that a byte sent for catching up costs the peers as much as a byte "

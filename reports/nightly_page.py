@@ -171,7 +171,7 @@ def _subject(result: results.NightlyResult) -> Iterator[Block]:
         Column("phase", lambda each: each.phase or "whole run"),
         Column("against", lambda each: each.release),
         Column("pairs", lambda each: each.pairs, "number"),
-        Column("change", _beside_change, "name"),
+        Column("change", _with_interval, "name"),
         Column("verdict", lambda each: Cell(each.verdict, "differs" if each.verdict == "regression" else "")),
     ]
     notes = [
@@ -182,10 +182,6 @@ def _subject(result: results.NightlyResult) -> Iterator[Block]:
     ]
     worst_first = sorted(result.beside, key=lambda each: SAID.index(each.verdict))
     yield Listing("beside", table("The subject and a pinned release", columns, worst_first, notes))
-
-
-def _beside_change(each: results.Beside) -> str:
-    return f"{change(each.percent)} ({change(each.low_percent)} to {change(each.high_percent)})"
 
 
 # --- what changed ---------------------------------------------------------------------------------------
@@ -242,7 +238,7 @@ def _in_reruns(reruns: results.Confirmation | None) -> str:
     return f"{_with_interval(reruns)}, {reruns.pairs} pairs" if reruns else DASH
 
 
-def _with_interval(moved: results.Change | results.Confirmation) -> str:
+def _with_interval(moved: results.Change | results.Confirmation | results.Beside) -> str:
     if moved.percent is None:
         return DASH
     if moved.low_percent is None or moved.high_percent is None:
