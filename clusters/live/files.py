@@ -9,7 +9,6 @@ from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from functools import cache
 from pathlib import Path
-from typing import Protocol
 
 from clusters.runtimes.nodes import FOLDER, Node, opened
 from history.partition import TopicPartition
@@ -19,24 +18,11 @@ OffsetsIn = Callable[[Path], dict[TopicPartition, int] | None]
 Checkpoints = Mapping[str, int | None]  # column of ``offsets`` → value
 
 
-class Files(Protocol):
-    """Servers' files, while servers run and at the end."""
+class Files:
+    """Servers' files on this host, while servers run and at the end."""
 
     def checkpoints(self, node: Node, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, Checkpoints]:
         """Return what a broker's checkpoint files say of each replica."""
-        ...
-
-    def log_bytes(self, node: Node, partition: TopicPartition) -> int: ...
-
-    def collect(self, node: Node, target: Path) -> None:
-        """Put a dead server's log, settings and data into a folder."""
-        ...
-
-
-class LocalFiles(Files):
-    """Files on this host; they are moved, since a copy would need twice the space."""
-
-    def checkpoints(self, node: Node, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, Checkpoints]:
         offsets_in = cache(checkpoints.read_offsets)  # reads each file once
         return {each: read_checkpoints(node.log_dir_of(str(each)), each, offsets_in) for each in partitions}
 
@@ -48,6 +34,7 @@ class LocalFiles(Files):
         return total
 
     def collect(self, node: Node, target: Path) -> None:
+        """Put a dead server's log, settings and data into a folder; data are moved: a copy needs twice the space."""
         target.mkdir(parents=True, exist_ok=True)
         for file in (node.folder / name for name in ("server.log", "gc.log", "server.properties")):
             if file.exists() and not file.is_symlink():

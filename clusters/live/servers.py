@@ -12,7 +12,7 @@ from typing import Protocol
 from clusters.kafka import class_archive
 from clusters.kafka.builds import Build
 from clusters.kafka.servers import Release, broker_node, change, metadata_nodes_of, with_jars
-from clusters.live.files import Files, LocalFiles
+from clusters.live.files import Files
 from clusters.live.plan import Plan
 from clusters.runtimes.addresses import HOST
 from clusters.runtimes.nodes import Node, opened
@@ -123,7 +123,7 @@ class MadeServers(Servers):
 
     @property
     def files(self) -> Files:
-        return LocalFiles()
+        return Files()
 
     @cached_property
     def release(self) -> Release:

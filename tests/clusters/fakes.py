@@ -12,7 +12,7 @@ from typing import Any, Literal, TypeVar
 
 from clusters.kafka.probe import ReplicaSample
 from clusters.kafka.views import PartitionView
-from clusters.live.files import Files, LocalFiles
+from clusters.live.files import Files
 from clusters.live.plan import MadeCluster, Plan
 from clusters.live.reports import Reports
 from clusters.live.servers import PREFIX, Servers
@@ -211,7 +211,7 @@ class FakeServers(Servers):
 
     @property
     def files(self) -> Files | None:
-        return LocalFiles()
+        return Files()
 
     def running(self) -> list[int]:
         return [number for number, node in self.brokers.items() if self.state(node) == "running"]

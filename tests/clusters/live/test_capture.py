@@ -12,7 +12,7 @@ import pytest
 from clusters.kafka.probe import ReplicaSample
 from clusters.live import capture
 from clusters.live.capture import capture_offsets
-from clusters.live.files import LocalFiles
+from clusters.live.files import Files
 from clusters.runtimes.nodes import Node
 from history.events import EventLog, read_events
 from history.folder import RunFolder
@@ -30,7 +30,7 @@ def world(tmp_path: Path) -> Any:
         folder=folder,
         events=EventLog(folder.events),
         partitions=[T0],
-        servers=SimpleNamespace(brokers=brokers, files=LocalFiles()),
+        servers=SimpleNamespace(brokers=brokers, files=Files()),
         reports=SimpleNamespace(connection=lambda number: number),
         partitions_of=lambda _: made.partitions,
         incarnation=lambda node: node.node_id + 1,

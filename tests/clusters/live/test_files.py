@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from clusters.live import files
-from clusters.live.files import LocalFiles, read_checkpoints
+from clusters.live.files import Files, read_checkpoints
 from clusters.runtimes.nodes import Node
 from history.partition import TopicPartition
 from tests.clusters.fakes import T0
@@ -29,7 +29,7 @@ def test_a_checkpoint_file_is_read_once_for_all_its_replicas(tmp_path: Path, mon
 
     monkeypatch.setattr(files.checkpoints, "read_offsets", read_offsets)
     partitions = [TopicPartition("orders", number) for number in range(100)]
-    found = LocalFiles().checkpoints(Node("broker-1", "broker", "x", tmp_path), partitions)
+    found = Files().checkpoints(Node("broker-1", "broker", "x", tmp_path), partitions)
 
     assert len(read) == 3
     assert [found[each]["checkpoint_high_watermark"] for each in partitions[:2]] == [5, None]
@@ -43,7 +43,7 @@ def test_a_log_is_as_large_as_its_segments(tmp_path: Path) -> None:
         (replica / name).write_bytes(bytes(size))
     node = Node("broker-1", "broker", "x", tmp_path, log_dir_count=2)
 
-    assert [LocalFiles().log_bytes(node, each) for each in (T0, TopicPartition("orders", 1))] == [42, 0]
+    assert [Files().log_bytes(node, each) for each in (T0, TopicPartition("orders", 1))] == [42, 0]
 
 
 def test_checkpoints_are_read_by_topic_and_partition(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from clusters.live.files import LocalFiles
+from clusters.live.files import Files
 from clusters.live.servers import PREFIX
 from clusters.run import collect
 from clusters.run.collect import collect_servers, with_incarnations
@@ -106,7 +106,7 @@ def world_of(path: Path, nodes: list[Node], runtime: Any) -> Any:
     (folder.work / PREFIX).touch()
     events = EventLog(folder.events)
     return SimpleNamespace(
-        servers=SimpleNamespace(nodes=nodes, exit_status=lambda _: None, files=LocalFiles()),
+        servers=SimpleNamespace(nodes=nodes, exit_status=lambda _: None, files=Files()),
         plan=SimpleNamespace(attached=None),
         runtime=runtime,
         folder=folder,
