@@ -86,8 +86,7 @@ def first_of_each(runs: Iterable[tuple[_Item, _Run]]) -> dict[_Item, _Run]:
 def counted(rows: kinds.Rows) -> kinds.Rows:
     """Return the rows of items' own runs, and of runs without an item.
 
-    A run in which the harness broke does not count, unless it shows a violation. The archive alone decides, so that
-    run folders may go.
+    The archive alone decides, so that run folders may go. docs/dev/architecture.md says which runs count.
     """
     whole = [row for row in rows if row["verdict"] != "unknown" or row["complete"]]
     oldest_first = sorted(filter(_item_of, whole), key=lambda row: (str(row["started_at"]), row["run_id"]))

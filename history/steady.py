@@ -1,7 +1,6 @@
 """Decide whether a load is in steady state.
 
-Over five windows, a figure's range is at most 20 % of its mean (SNIA's Solid State Storage Performance Test
-Specification). SNIA's limit on the slope suits only disks (docs/dev/adr/0018).
+Over five windows, a figure's range is at most 20 % of its mean (docs/dev/adr/0018-steady-state-is-a-range.md).
 """
 
 from __future__ import annotations

@@ -208,10 +208,7 @@ def _bodies(data: Bytes, starts: Ints, ends: Ints, counts: Ints) -> tuple[Ints, 
 
 
 class _Walk:
-    """Walks through batches' records.
-
-    Records of equal length are taken together in all batches; if these are few, singly.
-    """
+    """Take records of equal length together in all batches; if these are few, singly."""
 
     def __init__(self, data: Bytes, starts: Ints, ends: Ints, counts: Ints) -> None:
         self._data, self._starts, self._ends = data, starts, ends

@@ -1,4 +1,4 @@
-"""A run's figures as plain Plotly JSON; the page's script adds theme colours.
+"""A run's figures.
 
 The page's selector uses each trace's ``meta.partition``. A null is a gap.
 """

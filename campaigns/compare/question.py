@@ -39,12 +39,7 @@ class InjectedSlowdown(Strict):
 
 
 class Settings(Strict):
-    """The question. ``primary`` maps ``<metric>@<phase>``, or ``<metric>`` of the whole run, to its margin.
-
-    ``changes`` apply to both sides, ``change`` also to head. ``of_knee`` offers a share of the load that both sides
-    sustain (None: the scenario's). Views: ``same_settings`` isolates the code's effect; ``default_settings`` drops
-    scenarios' short timers, as an upgrade would show; ``unfinalised`` keeps base's protocol and metadata version.
-    """
+    """The question (docs/comparison.md); ``changes`` apply to both sides, ``change`` also to head."""
 
     base: Side
     head: Side

@@ -139,8 +139,7 @@ class CatchUp:
 def fit(points: Sequence[Point], most_shared: float = 0.0) -> CatchUp:
     """Estimate R and T0; a censored run counts as "at least".
 
-    The likelihood's grid narrows to where it matters; the pole at R = w is harmless. The error is log-normal, since T
-    is a product of rates. ``most_shared`` limits R's fall per MB/s.
+    ``most_shared`` limits R's fall per MB/s (docs/dev/adr/0009-capacity-model.md has the method).
 
     Raises:
         BadInput: fewer than FEWEST_RUNS runs caught up.

@@ -1,4 +1,4 @@
-"""Run the live consumer until SIGTERM: ``python -m clusters.clients.consumer <config.json>``."""
+"""Run the live consumer until SIGTERM."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Copy records from topic to topic: ``python -m clusters.clients.copier <config.json>``.
+"""Copy records from topic to topic.
 
 Each turn copies committed records to the same partitions at the same sizes, and commits its offsets in the same
 transaction (KIP-98, KIP-447) or by auto-commit. A copy's number is its input's offset. After an error it restarts from

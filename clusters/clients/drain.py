@@ -1,4 +1,4 @@
-"""Read everything once more: ``python -m clusters.clients.drain <config.json>``.
+"""Read everything once more.
 
 A partition ends at its high watermark, or last stable offset, at the start.
 """

@@ -1,4 +1,4 @@
-"""Run a client process: its configuration, signals, log and memory."""
+"""Run a client process (``python -m clusters.clients.<role> <config.json>``): signals, log and memory."""
 
 from __future__ import annotations
 

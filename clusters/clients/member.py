@@ -1,4 +1,4 @@
-"""Run a consumer group member: ``python -m clusters.clients.member <config.json>``.
+"""Run a consumer group member.
 
 Processing a record is to write down that it was read; ``commit: after`` does so before the commit. SIGKILL loses
 nothing: written pages outlive the process.

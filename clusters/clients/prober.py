@@ -1,4 +1,4 @@
-"""Sample every replica until SIGTERM: ``python -m clusters.clients.prober <config.json>``.
+"""Sample every replica until SIGTERM.
 
 One thread per broker skips ticks while an answer is outstanding; a silent broker yields error rows. If a thread fails,
 all end: an unobserved broker must not look idle.

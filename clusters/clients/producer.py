@@ -1,8 +1,7 @@
-"""Run an open-loop producer: ``python -m clusters.clients.producer <config.json>``.
+"""Run an open-loop producer.
 
-Each record is due at a fixed time, from which its latency counts. If the limit in flight is reached, due records become
-``fail: never_sent``. A record without an answer becomes ``info: no_answer``. On SIGTERM the producer sends the records
-that are due, and waits for their answers for up to the delivery timeout.
+Each record is due at a fixed time, from which its latency counts. On SIGTERM the producer sends the records that are
+due, and waits for their answers for up to the delivery timeout.
 """
 
 from __future__ import annotations

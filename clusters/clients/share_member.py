@@ -1,4 +1,4 @@
-"""Run a share group member: ``python -m clusters.clients.share_member <config.json>``.
+"""Run a share group member.
 
 Deliveries are written down before their acknowledgement, so that SIGKILL loses none. librdkafka's share consumer (a
 preview in 2.16) reports delivery counts and brokers' answers.

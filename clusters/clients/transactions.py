@@ -1,7 +1,6 @@
 """Produce in consecutive transactions (KIP-98), with confluent-kafka.
 
-A full transaction ends in the background; until then no record is accepted. All its records get its outcome. Some are
-aborted on purpose.
+A full transaction ends in the background; until then no record is accepted. Some are aborted on purpose.
 """
 
 from __future__ import annotations

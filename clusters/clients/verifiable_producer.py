@@ -1,4 +1,4 @@
-"""Run Kafka's VerifiableProducer as the load: ``python -m clusters.clients.verifiable_producer <config.json>``.
+"""Run Kafka's VerifiableProducer as the load.
 
 Each line of the child process becomes a ledger row, ``done_ns`` its arrival; due and send times are unknown. On SIGTERM
 it prints its number of sent records; otherwise that is unknown and the summary not clean.

@@ -1,10 +1,4 @@
-"""Keep a live follower behind its leader, with a closed loop on the follower's log end offset.
-
-The follower receives its fetch responses late. Each brings it to the leader's log end offset of the previous fetch, so
-it counts as caught up (``lastCaughtUpTimeMs``), stays in the ISR and holds back the high watermark. ``slow`` lets far
-less data through, until the leader evicts the follower. On docker the other brokers' traffic to it is limited; the
-process runtime pauses and resumes it.
-"""
+"""Keep a live follower behind its leader, with a closed loop on its log end offset (docs/dev/architecture.md)."""
 
 from __future__ import annotations
 

@@ -1,7 +1,6 @@
 """Cut, limit, delay or lose traffic between nodes, with kernel rules set from outside.
 
-Rules in the node's network namespace also hold for a paused node. None names the PROBE port: a disconnected node stays
-observable.
+Rules in the node's network namespace also hold for a paused node.
 """
 
 from __future__ import annotations

@@ -1,8 +1,6 @@
 """Send admin requests; a rejected one raises Refused.
 
-KRaft brokers forward them; with ZooKeeper they go to the controller. Pinned versions: CreateTopics v4,
-DeleteTopics v6, IncrementalAlterConfigs v0, DescribeConfigs v1, DeleteRecords v1, ElectLeaders v1,
-AlterPartitionReassignments v0.
+KRaft brokers forward them; with ZooKeeper they go to the controller.
 """
 
 from __future__ import annotations

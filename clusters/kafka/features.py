@@ -1,7 +1,6 @@
 """Read a cluster's finalised features, and raise metadata.version.
 
-KRaft: feature levels (KIP-584, KIP-778). ZooKeeper: each broker's inter.broker.protocol.version. Pinned: ApiVersions
-v3, UpdateFeatures v1.
+KRaft: feature levels (KIP-584, KIP-778). ZooKeeper: each broker's inter.broker.protocol.version.
 """
 
 from __future__ import annotations

@@ -1,9 +1,6 @@
-"""Probe one broker's replicas.
+"""Probe one broker's replicas (docs/dev/adr/0004-own-wire-probe.md).
 
-A Fetch v12 with an impossible offset and ``last_fetched_epoch`` returns the replica's high watermark, read first, and
-that epoch's end offset; for the newest cached epoch that is the log end offset (KAFKA-10554, KIP-595). ``replica_id``
-is never a broker's: a follower's fetch would change the leader's view of the ISR. Replicas with an empty epoch cache
-need two requests.
+The end offset of the newest cached epoch is the log end offset. Replicas with an empty epoch cache need two requests.
 """
 
 from __future__ import annotations

@@ -34,7 +34,7 @@ class Files:
         return total
 
     def collect(self, node: Node, target: Path) -> None:
-        """Put a dead server's log, settings and data into a folder; data are moved: a copy needs twice the space."""
+        """Put a dead server's log, settings and data into a folder."""
         target.mkdir(parents=True, exist_ok=True)
         for file in (node.folder / name for name in ("server.log", "gc.log", "server.properties")):
             if file.exists() and not file.is_symlink():

@@ -91,7 +91,6 @@ class Plan(_Planned):
 
     @property
     def id_prefix(self) -> str:
-        """Return what precedes the ids of clients, groups and transactions on the cluster."""
         return self.attached.id_prefix if self.attached else ""
 
     @property

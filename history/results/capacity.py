@@ -29,13 +29,9 @@ class At(Interval):
 
 
 class Question(Model):
-    """The load and its targets. MB are 10^6 bytes after compression, ``record_bytes`` before it.
+    """The load and its targets (docs/capacity.md). MB are 10^6 bytes after compression.
 
-    ``burst`` is peak over mean, ``downtime_s`` how long a broker is away, ``growth_per_month`` a share such as 0.03 or
-    a range. ``compresses_to`` is the compressed share of real records. ``demand`` is a file of a cluster's metrics over
-    ``demand_weeks``: default load, burst, groups and growth; ``demand_doubts`` are its gaps. ``disk_gb`` and
-    ``disk_mb_per_s`` are a broker's, ``retention_gb`` is a partition's limit, ``old_reads_share`` the share of groups'
-    reads from disk. ``racks`` have equally many brokers, and replicas of a partition are in different ones.
+    ``demand`` is a file of a cluster's metrics over ``demand_weeks``, ``demand_doubts`` are its gaps.
     """
 
     demand: str = ""

@@ -53,8 +53,7 @@ class DockerNetwork:
         return None if STILL_THERE in said else _packets(said)
 
     def limit_ingress(self, node: Node, senders: list[Node], port: int, bytes_per_s: float) -> None:
-        # Not by the class's rate: HTB passes 64 kB at once, then pauses at the old rate even after a change. tbf splits
-        # it into packets, and a new rate applies at once.
+        # Not by the class's rate (docs/dev/adr/0007-lag-by-shaping.md): with tbf a new rate applies at once.
         rate = f"rate {max(int(bytes_per_s * 8), 8)}bit burst 15k limit {TBF_QUEUE}"
         self._hold_back(node, senders, port, f"tbf {rate}", "limit")
 
