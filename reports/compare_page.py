@@ -28,12 +28,13 @@ def render(result: results.CompareResult, links: Links) -> str:
         _section("correctness", "Correctness", "", _correctness(result, links)),
         _section("behaviour", "Behaviour that differs", "Behaviour", _behaviour(result, links)),
     ]
+    primary = sum(effect.role == "primary" for effect in result.effects)
     sections = [
         _section("summary", "Summary", "", _summary(result)),
         *(of_pairs if result.pairs else []),
         _section("noise", "Noise of this host", "Noise", _noise(result, links)),
         *([_section("why", "What may explain a difference", "Explanations", _why(result))] if result.pairs else []),
-        _section("limits", "Limits", "", _limits(result)),
+        _section("limits", "Limits", "", [Words(limits(primary, result.view))]),
         _section("runs", "Runs", "", _runs(result, links)),
     ]
     return render_page(
@@ -475,10 +476,6 @@ def _why(result: results.CompareResult) -> Iterator[Block]:
     ]
     caption = "Load, requests, garbage collection, network, disk and host: shown and never judged."
     yield Listing("explains", table(caption, columns, own), filtered=True)
-
-
-def _limits(result: results.CompareResult) -> Iterator[Block]:
-    yield Words(limits(sum(effect.role == "primary" for effect in result.effects), result.view))
 
 
 def _runs(result: results.CompareResult, links: Links) -> Iterator[Block]:

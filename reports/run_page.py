@@ -122,7 +122,8 @@ def _sections(run: RunData, drawn: dict[str, Figure]) -> Iterator[Section]:
     yield Section("invariants", "Invariants", list(_invariants(run)))
     yield from _not_judged(run, "this run")
     yield Section("offsets", "Offsets at each capture", list(_offsets(run)), "Offsets")
-    yield Section("recovery", "Recovery times", _recovery(run), "Recovery")
+    recovery = _listing(run, "recovery", run_tables.recovery(run), "There was nothing to recover from.")
+    yield Section("recovery", "Recovery times", [recovery], "Recovery")
     if used(run):
         yield Section("memory", "Memory of each process", list(_memory(run)), "Memory")
     yield Section("files", "Evidence, and how to judge it again", _files(run), "Evidence")
@@ -432,10 +433,6 @@ def _offsets(run: RunData) -> Iterator[Block]:
         "one in the broker's file; it is written every few seconds and may be older.",
         "note",
     )
-
-
-def _recovery(run: RunData) -> list[Block]:
-    return [_listing(run, "recovery", run_tables.recovery(run), "There was nothing to recover from.")]
 
 
 def _memory(run: RunData) -> Iterator[Block]:

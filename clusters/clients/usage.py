@@ -27,8 +27,8 @@ def record_usage(world: World, label: str) -> None:
     """Write one row per counter to a new file."""
     names = [*(node.name for node in world.servers.nodes), *client_names(world)]
     with ThreadPoolExecutor(len(names)) as pool:
-        of_nodes = list(pool.map(lambda name: _sampled(world, label, name), names))
-    rows = [row for sample in of_nodes for row in sample]
+        of_nodes = pool.map(lambda name: _rows(label, name, _counted(world, name, _carried(world))), names)
+        rows = [row for sample in of_nodes for row in sample]
     rows += _rows(label, HOST, counters.of_host())
     write_numbered(world.folder.table("usage"), label, pa.Table.from_pylist(rows, schema=USAGE))
 
@@ -40,10 +40,6 @@ def carry_usage(world: World, nodes: Iterable[Node]) -> None:
         now = carried.get(node.name, {}) | _counted(world, node.name, carried)
         carried[node.name] = {name: value for name, value in now.items() if name.startswith(_ENDS_WITH_PROCESS)}
     write_atomically(_carried_file(world), json.dumps(carried))
-
-
-def _sampled(world: World, label: str, name: str) -> list[dict[str, object]]:
-    return _rows(label, name, _counted(world, name, _carried(world)))
 
 
 def _counted(world: World, name: str, carried: dict[str, dict[str, float]]) -> dict[str, float]:

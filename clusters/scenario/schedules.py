@@ -17,6 +17,7 @@ from pydantic import Field, ValidationError
 
 from clusters.scenario.scenario import Scenario
 from clusters.scenario.steps.catalog import STEPS
+from clusters.scenario.steps.step import Step
 from clusters.scenario.values import Model, seconds
 from history.errors import BadInput
 from history.refusals import first_wrong
@@ -71,7 +72,8 @@ def possible(mix: FaultMix, can: Collection[str], lacking: Collection[str] = ())
     """
 
     def can_do(steps: list[Any]) -> bool:
-        return _needs(steps) <= set(can) and not _kernel_parts(steps).intersection(lacking)
+        needs = {capability for step in _known(steps) for capability in step.needs}
+        return needs <= set(can) and not _kernel_parts(steps).intersection(lacking)
 
     faults = {name: fault for name, fault in mix.faults.items() if can_do(fault.steps)}
     during = [step for step in mix.during if can_do([step])]
@@ -86,20 +88,17 @@ def kernel_parts(mix: FaultMix) -> set[str]:
 
 
 def _kernel_parts(steps: list[Any]) -> set[str]:
-    return {part for key in _keys(steps) if key in STEPS for part in STEPS[key].kernel}
-
-
-def _needs(steps: list[Any]) -> set[str]:
-    return {capability for key in _keys(steps) if key in STEPS for capability in STEPS[key].needs}
+    return {part for step in _known(steps) for part in step.kernel}
 
 
 def _need_load(steps: list[Any]) -> bool:
     """Return whether steps need load: without it no follower lags."""
-    return any(Trait.NEEDS_LOAD in STEPS[key].traits for key in _keys(steps) if key in STEPS)
+    return any(Trait.NEEDS_LOAD in step.traits for step in _known(steps))
 
 
-def _keys(steps: list[Any]) -> set[str]:
-    return {next(iter(step)) for step in steps if isinstance(step, dict) and step}
+def _known(steps: list[Any]) -> list[type[Step]]:
+    keys = {next(iter(step)) for step in steps if isinstance(step, dict) and step}
+    return [STEPS[key] for key in keys if key in STEPS]
 
 
 def randomised_schedule(mix: FaultMix, *, seed: int, length_s: float, load: bool = True) -> Scenario:
