@@ -80,7 +80,7 @@ def rows(at_once: int, recorded: Recorded) -> Iterator[targets.Json]:
 
 def gain(results: Sequence[targets.Json]) -> float:
     """Return the most runs per hour with few unknown verdicts, in times of those of single runs, from the last rows."""
-    last = {each["target"]: each["figure"] for each in results}
+    last: dict[str, float] = {each["target"]: each["figure"] for each in results}
     numbers = [number for number in targets.AT_ONCE if last.get(f"unknown_{number}", 1.0) <= targets.MOST_UNKNOWN]
     return max((last[f"at_once_{number}"] for number in numbers), default=0.0) / last["at_once_1"]
 

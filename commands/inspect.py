@@ -48,9 +48,9 @@ def _lines(replica: Replica) -> Iterator[str]:
     offsets = "empty"
     if replica.first_offset is not None and replica.end_offset is not None:
         offsets = span(replica.first_offset, replica.end_offset - 1)
-    counts = [(replica.segments, "segment"), (replica.size_bytes, "byte"), (replica.batches, "batch", "batches")]
-    counts.append((replica.records, "record"))
-    yield f"{replica.folder.name}: {', '.join(counted(*each) for each in counts)}, {offsets}"
+    counts = [counted(replica.segments, "segment"), counted(replica.size_bytes, "byte")]
+    counts += [counted(replica.batches, "batch", "batches"), counted(replica.records, "record")]
+    yield f"{replica.folder.name}: {', '.join(counts)}, {offsets}"
     for title, text in _details(replica):
         yield f"  {title:<15}{text}"
     yield from _findings(replica)

@@ -18,7 +18,6 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from functools import partial
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -120,17 +119,15 @@ def processes_of(victim: str, command: int) -> list[psutil.Process]:
     tasks = [each for each in own if each.ppid() in workers]
     if victim == "worker":  # nobody reports the end of its task
         return [*(workers[task.ppid()] for task in tasks), *tasks]
+    if victim == "task":
+        return tasks[:1]
+    if victim in AIRFLOWS:
+        return [each for each in own if command_line(each).removesuffix(" --skip-serve-logs").endswith(f" {victim}")]
     wanted: Callable[[psutil.Process], bool] = {
-        **{name: partial(_is_component, f" {name}") for name in AIRFLOWS},
-        "task": tasks.__contains__,
         "spark-submit": lambda process: "org.apache.spark.deploy.SparkSubmit" in command_line(process),
         "spark-driver": lambda process: "python" in _name(process) and "spark/" in command_line(process),
     }[victim]
     return [process for process in own if wanted(process)][:1]
-
-
-def _is_component(words: str, process: psutil.Process) -> bool:
-    return command_line(process).removesuffix(" --skip-serve-logs").endswith(words)
 
 
 def _name(process: psutil.Process) -> str:
