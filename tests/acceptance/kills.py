@@ -16,7 +16,7 @@ import subprocess
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from itertools import count
 from pathlib import Path
@@ -108,26 +108,35 @@ def processes_of(victim: str, command: int) -> list[psutil.Process]:
     """Return a victim's processes in a command's run."""
     if victim == "command":
         return [psutil.Process(command)]
+    if victim in ("docker", "shim", *CLIENTS):
+        return _outside(victim)
+    own = psutil.Process(command).children(recursive=True)
+    return _at_work(own, victim) if victim in ("worker", "task") else [each for each in own if _is(victim, each)][:1]
+
+
+def _outside(victim: str) -> list[psutil.Process]:
+    """Return processes that are no descendants of the command; in a container a client is none."""
+    if victim in CLIENTS:
+        return [process for process in psutil.process_iter() if CLIENTS[victim] in command_line(process)]
     if victim == "docker":
         return [process for process in psutil.process_iter() if _name(process) == "dockerd"]
-    if victim == "shim":
-        return [process for process in psutil.process_iter() if _name(process).startswith("containerd-shim")][:1]
-    if victim in CLIENTS:  # in a container it is not a descendant of the command
-        return [process for process in psutil.process_iter() if CLIENTS[victim] in command_line(process)]
-    own = psutil.Process(command).children(recursive=True)
+    return [process for process in psutil.process_iter() if _name(process).startswith("containerd-shim")][:1]
+
+
+def _at_work(own: Sequence[psutil.Process], victim: str) -> list[psutil.Process]:
+    """Return a task, or the workers with all tasks, so that nobody reports their end."""
     workers = {each.pid: each for each in own if command_line(each).startswith("airflow worker -- LocalExecutor")}
     tasks = [each for each in own if each.ppid() in workers]
-    if victim == "worker":  # nobody reports the end of its task
-        return [*(workers[task.ppid()] for task in tasks), *tasks]
-    if victim == "task":
-        return tasks[:1]
-    if victim in AIRFLOWS:
-        return [each for each in own if command_line(each).removesuffix(" --skip-serve-logs").endswith(f" {victim}")]
-    wanted: Callable[[psutil.Process], bool] = {
-        "spark-submit": lambda process: "org.apache.spark.deploy.SparkSubmit" in command_line(process),
-        "spark-driver": lambda process: "python" in _name(process) and "spark/" in command_line(process),
-    }[victim]
-    return [process for process in own if wanted(process)][:1]
+    return tasks[:1] if victim == "task" else [*(workers[task.ppid()] for task in tasks), *tasks]
+
+
+def _is(victim: str, process: psutil.Process) -> bool:
+    words = command_line(process)
+    if victim == "spark-submit":
+        return "org.apache.spark.deploy.SparkSubmit" in words
+    if victim == "spark-driver":
+        return "python" in _name(process) and "spark/" in words
+    return words.removesuffix(" --skip-serve-logs").endswith(f" {victim}")
 
 
 def _name(process: psutil.Process) -> str:
