@@ -18,6 +18,7 @@ from clusters.scenario.scenario import load_scenario, scenario_names
 from history.errors import BadInput
 from history.kafka_versions import CLIENT_RELEASES, DEFAULT_RELEASE
 from history.product import version
+from operators.assets import PUBLISHED
 from operators.judge import Judge
 from operators.publish import Publish, Upload
 from operators.scenario_doc import ANY_DOC, display_name, doc_of, tags
@@ -190,7 +191,7 @@ def _arrange(dag: DAG, resolve: BaseOperator, recording: Sequence[Any]) -> None:
     """Judge after the recording, which ends with its teardown, if needed on another host."""
     uploads = [_repeatable(Upload, UPLOAD, run=resolve.output)] if recording_queue() else []
     after = {"run": [resolve, *uploads][-1].output, "queue": conf.get("operators", "default_queue")}
-    judge, publish = _repeatable(Judge, JUDGE, **after), _repeatable(Publish, PUBLISH, **after)
+    judge, publish = _repeatable(Judge, JUDGE, **after), _repeatable(Publish, PUBLISH, outlets=[PUBLISHED], **after)
     chain(resolve, *recording, *uploads, judge, publish)
     setups = [task for task in recording if isinstance(task, RunStep) and task.stage.role in ("start", "setup")]
     recording[-1].as_teardown(setups=setups, on_failure_fail_dagrun=True)

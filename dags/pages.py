@@ -6,8 +6,8 @@ from datetime import timedelta
 
 from airflow.sdk import DAG
 
+from operators.assets import ARCHIVE, PAGES
 from operators.campaign import WriteIndex
-from operators.campaign_dag import ARCHIVE
 from service.stages import recording_queue
 
 with DAG(
@@ -18,4 +18,4 @@ with DAG(
     default_args={"retries": 0, **recording_queue()},
     tags=["upkeep"],
 ) as dag:
-    WriteIndex(task_id="index", execution_timeout=timedelta(minutes=10))
+    WriteIndex(task_id="index", execution_timeout=timedelta(minutes=10), outlets=[PAGES])

@@ -20,6 +20,7 @@ from clusters.paths import runs_folder
 from history.errors import BadInput, HarnessError
 from history.events import errors_of, stage_events
 from history.folder import RunFolder
+from operators.assets import CAMPAIGNS
 from operators.hooks import ConnectedOperator
 from operators.steps import asked_params
 from service.api import ACTIVE
@@ -289,6 +290,8 @@ class Conclude(CampaignStep):
             raise AirflowSkipException("Another round follows; its end has the result.")
         with self.stage():
             result = runner.conclude(self.folder, places(context))
+        extra = {"campaign": result.campaign_id, "state": result.state, "page": str(self.folder.page)}
+        context["outlet_events"][CAMPAIGNS].extra = extra
         self.log.info("%s", result.sentence)
         self.log.info("page: %s", self.folder.page)
         if result.state == "fail":

@@ -6,16 +6,16 @@ from collections.abc import Sequence
 from datetime import timedelta
 from typing import Any
 
-from airflow.sdk import DAG, Asset, BaseNotifier, Param, TriggerRule, chain
+from airflow.sdk import DAG, BaseNotifier, Param, TriggerRule, chain
 
 from campaigns.kinds import Kind, Option
 from history.product import version
+from operators.assets import ARCHIVE, CAMPAIGNS
 from operators.campaign import NEXT, Conclude, JudgeItems, ListItems, NextRound, PlanCampaign, RecordItem
 from operators.steps import watch
 from service.pools import BENCHMARKS, RUNS
 from service.stages import recording_queue
 
-ARCHIVE = Asset(name="archive", uri="plimsoll://archive")  # triggers the index page
 _RUN_LIMIT = timedelta(hours=6)  # phases have their own limits; a soak may occupy the host for hours before
 _JUDGE_LIMIT = timedelta(hours=4)
 _SHORT = timedelta(minutes=10)
@@ -105,7 +105,7 @@ def _tasks(kind: Kind, tell: Sequence[BaseNotifier]) -> None:
         campaign=campaign,
         trigger_rule=always,
         execution_timeout=_SHORT,
-        outlets=[ARCHIVE],
+        outlets=[ARCHIVE, CAMPAIGNS],
         on_success_callback=list(tell),
         on_failure_callback=list(tell),
     )

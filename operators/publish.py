@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from history.folder import RunFolder
 from history.remote import path_of
+from operators.assets import PUBLISHED, RUNS
 from operators.hooks import ConnectedOperator, ObjectStoreHook
 from operators.links import DataDocs, RunPage, page_of
 from service.progress import performed
@@ -61,6 +63,9 @@ class Publish(ConnectedOperator):
         with performed(PUBLISH, run, self.log.info):
             page = publish(run.path)
         self.log.info("page: %s", page_of(run.path, "report", "index.html") or page)
+        verdict = json.loads(run.verdict_file.read_text())["verdict"] if run.verdict_file.is_file() else "unknown"
+        extra = {"run": str(run.path), "verdict": verdict, "page": str(page)}
+        context["outlet_events"][PUBLISHED].add(RUNS, extra=extra)
         if url and isinstance(run.path, Path):
             self.log.info("uploaded: %s", upload_run(run, url))
         return str(page)

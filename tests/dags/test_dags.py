@@ -20,7 +20,7 @@ from clusters.scenario.scenario import scenario_names
 from history.errors import BadInput
 from history.kafka_versions import DEFAULT_RELEASE
 from history.product import product
-from operators.campaign_dag import ARCHIVE
+from operators.assets import ARCHIVE, CAMPAIGNS, PAGES, PUBLISHED
 from operators.steps import RunStep
 from service.pools import BENCHMARKS, RUNS
 
@@ -278,3 +278,10 @@ def test_the_nightly_runs_have_a_schedule_and_the_pages_follow_the_archive(bag: 
     assert bag.dags["nightly"].schedule is None  # a command unpauses it, and shall not get last night's run
     assert bag.dags["compare"].schedule is bag.dags["capacity"].schedule is None
     assert bag.dags["pages"].schedule == [ARCHIVE]
+    tasks = [task for name in (SCENARIO, "compare", "pages") for task in bag.dags[name].tasks]
+    assert {task.task_id: task.outlets for task in tasks if task.outlets} == {
+        "publish": [PUBLISHED],
+        "judge": [ARCHIVE],
+        "conclude": [ARCHIVE, CAMPAIGNS],
+        "index": [PAGES],
+    }

@@ -21,6 +21,7 @@ from history.errors import BadInput, HarnessError
 from history.events import EventLog, read_events
 from history.folder import RunFolder
 from history.results.base import State, Summary
+from operators.assets import CAMPAIGNS
 from operators.campaign import (
     NEXT,
     Conclude,
@@ -248,7 +249,9 @@ def ending(number: int = 1, **states: str) -> Any:
     dag = SimpleNamespace(dag_id="compare", params={"round": 1, "runs": None})
     tasks = SimpleNamespace(get_task_states=lambda **_: {RUN: states})
     run_id = RUN if number == 1 else f"{RUN}_round_{number}"
-    return {"params": {"round": number, "runs": None}, "dag": dag, "run_id": run_id, "ti": tasks}
+    events = {CAMPAIGNS: SimpleNamespace(extra={})}
+    params = {"round": number, "runs": None}
+    return {"params": params, "dag": dag, "run_id": run_id, "ti": tasks, "outlet_events": events}
 
 
 @pytest.mark.parametrize("number", [1, 2])
@@ -288,7 +291,10 @@ def test_a_failed_result_is_red_and_written_all_the_same(
         with pytest.raises(AirflowFailException, match=r"3\.9\.1 loses records"):
             step.execute(ending(**{NEXT: "skipped"}))
     else:
-        assert step.execute(ending(**{NEXT: "skipped"})) == str(folder.page)
+        context = ending(**{NEXT: "skipped"})
+        assert step.execute(context) == str(folder.page)
+        extra = {"campaign": "c1", "state": state, "page": str(folder.page)}
+        assert context["outlet_events"][CAMPAIGNS].extra == extra
 
 
 def test_without_a_plan_there_is_nothing_to_do() -> None:
