@@ -21,6 +21,7 @@ from clusters.waiting import wait_until
 from history.errors import BadInput
 from service import airflow, metrics_endpoint
 from service.api import ACTIVE, Address, Airflow
+from tests.acceptance.under_airflow import Rest
 from tests.operators.calls import AFTERWARDS, ALWAYS, END, PHASE, START
 from tests.operators.world import World, fake_world
 
@@ -56,12 +57,17 @@ def running(world: World) -> Running:
 
 @pytest.mark.slow
 def test_a_scheduler_prepares_the_run_and_runs_the_tasks_in_the_same_order(running: Running) -> None:
-    """A run that Airflow prepares has the same calls in the same order as ``make run``, and all tasks succeed."""
+    """A run that Airflow prepares has the same calls in the same order as ``make run``, and all tasks succeed.
+
+    DAGs that are scheduled on runs get an event with its verdict.
+    """
     state, tasks, calls = running.run_dag("steady")
+    events = Rest(airflow.url_of(running.ports.airflow)).ask("assets/events?order_by=-timestamp")["asset_events"]
 
     assert [*START, PHASE, *END, *ALWAYS, *AFTERWARDS] == calls
     assert state == "success"
     assert {"success"} == set(tasks.values())
+    assert [(event["uri"], event["extra"]["verdict"]) for event in events] == [("plimsoll://runs/", "pass")]
 
 
 @pytest.mark.slow
