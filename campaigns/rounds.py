@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from itertools import chain
+from typing import NamedTuple
 
 from pydantic import TypeAdapter
 
@@ -20,7 +21,7 @@ from history import archive
 from history.events import Event, EventLog, read_events
 from history.folder import write_atomically
 
-RECORD = "record"  # the stage of an item
+RECORD, _CONCLUDE = "record", "conclude"  # the stages of an item and of the result
 _BEGUN, _SAID = "campaign_begun", "decision"
 
 
@@ -32,6 +33,15 @@ class Round(Strict):
 
 
 _ROUNDS = TypeAdapter(list[Round])
+
+
+class Progress(NamedTuple):
+    """How far a campaign is: ``items`` counts them by the state of their last try."""
+
+    state: str
+    items: Mapping[str, int]
+    round: int
+    last: Event
 
 
 def dag_run_id(first: str, number: int) -> str:
@@ -105,6 +115,18 @@ def decide(folder: CampaignFolder, places: Places) -> list[Item]:
     if items or not kind.search:
         _write(folder, [*rounds, Round(items=items, is_final=is_final)])
     return items
+
+
+def progress(folder: CampaignFolder) -> Progress:
+    """Return how far a begun campaign is, from its folder alone."""
+    events = _events(folder)
+    last = events[-1]
+    tries = {event.target: event.detail.get("state", "recording") for event in events if event.step == RECORD}
+    items = Counter(tries.get(item.name, "pending") for item in decided(folder))
+    items["recorded"] = items.pop("success", 0)
+    ended = last.detail["state"] if last.kind == "stage_ended" and not last.target else ""
+    state = "failed" if ended == "failed" else "concluded" if ended and last.step == _CONCLUDE else "in_progress"
+    return Progress(state, items, 1 + sum(bool(each.items) for each in _read(folder)), last)
 
 
 def begin_item(folder: CampaignFolder, item: Item) -> None:

@@ -13,13 +13,11 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from prometheus_client.metrics_core import (
-    CounterMetricFamily,
-    GaugeMetricFamily,
-    HistogramMetricFamily,
-    InfoMetricFamily,
-    Metric,
-)
+from prometheus_client.metrics_core import CounterMetricFamily as Counter
+from prometheus_client.metrics_core import GaugeMetricFamily as Gauge
+from prometheus_client.metrics_core import HistogramMetricFamily as Histogram
+from prometheus_client.metrics_core import InfoMetricFamily as Info
+from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 
 from clusters.clients.ledger import acknowledged_times
@@ -44,42 +42,31 @@ _COUNTS = {
     "acked": "plimsoll_records_acknowledged",
     "received": "plimsoll_records_received",
 }
+_RUN, _CLIENT, _PARTITION = ["run"], ["run", "client"], ["run", "topic", "partition"]
+_ONE_REPLICA, _FAULT = [*_PARTITION, "broker"], ["run", "phase", "fault", "target"]
+_FAMILIES = (
+    (Info, "plimsoll_run", "An active run", _RUN),
+    (Counter, "plimsoll_records_offered", "Records that were due", _CLIENT),
+    (Counter, "plimsoll_records_sent", "Records handed to the client library", _CLIENT),
+    (Counter, "plimsoll_records_acknowledged", "Records acknowledged by the brokers", _CLIENT),
+    (Counter, "plimsoll_records_received", "Records that the live consumer read", _CLIENT),
+    (Histogram, "plimsoll_produce_latency_seconds", "Time from when a record was due until acknowledged", _CLIENT),
+    (Gauge, "plimsoll_group_lag_records", "Consumer lag of a member's partitions", _CLIENT),
+    (Gauge, "plimsoll_replica_high_watermark", "High watermark of a replica", _ONE_REPLICA),
+    (Gauge, "plimsoll_replica_log_end_offset", "Log end offset of a replica", _ONE_REPLICA),
+    (Gauge, "plimsoll_replica_lag_records", "Distance from the partition's furthest log end offset", _ONE_REPLICA),
+    (Gauge, "plimsoll_partition_isr_size", "In-sync replicas of a partition", _PARTITION),
+    (Gauge, "plimsoll_fault_active", "1 from a fault's injection until it is cleared, then 0", _FAULT),
+    (Gauge, "plimsoll_fault_injected_timestamp_seconds", "When a fault was last injected", _FAULT),
+)
 
 
-def _families() -> dict[str, Any]:
-    """Return every metric without samples; all have the label run."""
-    client, partition = ["run", "client"], ["run", "topic", "partition"]
-    replica, fault = [*partition, "broker"], ["run", "phase", "fault", "target"]
-    families: list[Metric] = [
-        InfoMetricFamily("plimsoll_run", "An active run", labels=["run"]),
-        CounterMetricFamily("plimsoll_records_offered", "Records that were due", labels=client),
-        CounterMetricFamily("plimsoll_records_sent", "Records handed to the client library", labels=client),
-        CounterMetricFamily("plimsoll_records_acknowledged", "Records acknowledged by the brokers", labels=client),
-        CounterMetricFamily("plimsoll_records_received", "Records that the live consumer read", labels=client),
-        HistogramMetricFamily(
-            "plimsoll_produce_latency_seconds",
-            "Time from when a record was due until its acknowledgement",
-            labels=client,
-            unit="seconds",
-        ),
-        GaugeMetricFamily("plimsoll_group_lag_records", "Consumer lag of a member's partitions", labels=client),
-        GaugeMetricFamily("plimsoll_replica_high_watermark", "High watermark of a replica", labels=replica),
-        GaugeMetricFamily("plimsoll_replica_log_end_offset", "Log end offset of a replica", labels=replica),
-        GaugeMetricFamily(
-            "plimsoll_replica_lag_records", "Distance from the furthest log end offset of the partition", labels=replica
-        ),
-        GaugeMetricFamily("plimsoll_partition_isr_size", "In-sync replicas of a partition", labels=partition),
-        GaugeMetricFamily(
-            "plimsoll_fault_active", "1 from a fault's injection until it is cleared, then 0", labels=fault
-        ),
-        GaugeMetricFamily(
-            "plimsoll_fault_injected_timestamp_seconds",
-            "When a fault was last injected",
-            labels=fault,
-            unit="seconds",
-        ),
-    ]
-    return {family.name: family for family in families}
+def families(declared: Iterable[tuple[Any, str, str, list[str]]]) -> dict[str, Any]:
+    """Return metrics without samples: kind, name, help and labels of each."""
+    return {
+        name: kind(name, words, labels=labels, **({"unit": "seconds"} if name.endswith("_seconds") else {}))
+        for kind, name, words, labels in declared
+    }
 
 
 class LiveRuns(Collector):
@@ -91,14 +78,14 @@ class LiveRuns(Collector):
         self._scraping = Lock()
 
     def collect(self) -> Iterable[Metric]:
-        families = _families()
+        metrics = families(_FAMILIES)
         with self._scraping:
             live = {run: self._followed.get(run) or LiveRun(RunFolder(run)) for run in _live(self._runs)}
             self._followed = live
             for run in live.values():
                 with suppress(FileNotFoundError):  # it is being sealed: its streams became tables
-                    run.add_to(families)
-        return families.values()
+                    run.add_to(metrics)
+        return metrics.values()
 
 
 def _live(runs: Path) -> Iterator[Path]:

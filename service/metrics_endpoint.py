@@ -1,4 +1,4 @@
-"""Serve metrics of active runs to this host, in Prometheus' formats (OpenMetrics on request).
+"""Serve metrics of runs, host and campaigns to this host, in Prometheus' formats (OpenMetrics on request).
 
 Without a command: ``python -m service.metrics_endpoint <port> <folder of runs>``.
 """
@@ -23,7 +23,7 @@ def url_of(port: int) -> str:
 
 @contextmanager
 def serving(port: int | None, runs: Path) -> Iterator[None]:
-    """Serve a folder's runs during the block; do nothing without a port.
+    """Serve metrics of a folder's runs during the block; do nothing without a port.
 
     Raises:
         BadInput: the port is not available.
@@ -33,10 +33,13 @@ def serving(port: int | None, runs: Path) -> Iterator[None]:
         return
     from prometheus_client import CollectorRegistry, start_http_server
 
+    from campaigns.places import Places
+    from service.host_metrics import HostMetrics
     from service.live_metrics import LiveRuns
 
     registry = CollectorRegistry()
     registry.register(LiveRuns(runs))
+    registry.register(HostMetrics(Places.beside(runs).site))
     try:
         server, thread = start_http_server(port, ADDRESS, registry)
     except (OSError, OverflowError) as error:

@@ -17,7 +17,7 @@ import pytest
 
 from clusters.paths import ROOT
 from clusters.run import host
-from clusters.run.host import ALONE, admit, sharing_host, wait_for_host
+from clusters.run.host import ALONE, admit, guests, sharing_host, wait_for_host
 from clusters.run.leftovers import end_lease, hold_lease, is_leased, write_lease
 from history.errors import HarnessError
 
@@ -422,3 +422,78 @@ def test_all_meet_at_one_list(tmp_path: Path) -> None:
     )
 
     assert told.stdout.strip() == "/tmp/plimsoll.host"
+
+
+# --- reading the list ------------------------------------------------------------------------------
+
+
+def entry(own_host: Path, name: str, **values: Any) -> Path:
+    """Write an entry as another process did."""
+    own_host.mkdir(exist_ok=True)
+    file = own_host / name
+    file.write_text(json.dumps({"who": name, "at_once": 2, "asked_ns": 1, **values}))
+    return file
+
+
+def names() -> list[str]:
+    """Return the present guests."""
+    return [guest.who for guest in guests()]
+
+
+def test_guests_are_those_present_in_the_order_of_their_requests(make_run: MakeRun, own_host: Path) -> None:
+    """Runs with a lease and runs that asked within a minute are listed; reading removes no other entry."""
+    inside, ended = make_run("inside"), make_run("ended")
+    end_lease(ended)
+    entry(own_host, "a", asked_ns=2, is_admitted=True, run=str(inside))
+    entry(own_host, "b", asked_ns=3, is_admitted=True, run=str(ended))
+    age(entry(own_host, "c", asked_ns=1), 50)
+    age(entry(own_host, "d", asked_ns=4), 61)
+    me = psutil.Process()
+    entry(own_host, "e", asked_ns=5, at_once=0, pid=me.pid, born_s=me.create_time())
+    entry(own_host, "f", asked_ns=6, at_once=0, pid=me.pid, born_s=me.create_time() - 1)
+    before = {file: (file.stat().st_mtime_ns, file.read_text()) for file in own_host.iterdir()}
+
+    assert names() == ["c", "a", "e"]
+    assert {file: (file.stat().st_mtime_ns, file.read_text()) for file in own_host.iterdir()} == before
+
+
+def test_reading_the_list_makes_no_folder(own_host: Path, tmp_path: Path) -> None:
+    """Without a list there are no guests, nor behind a link or in a file of its name; none is made."""
+    assert names() == []
+    assert not own_host.exists()
+
+    entry(tmp_path / "other", "a")
+    own_host.symlink_to(tmp_path / "other")
+    assert names() == []
+    own_host.unlink()
+    own_host.write_text("")
+    assert names() == []
+    own_host.unlink()
+    entry(own_host, "a")
+    assert names() == ["a"]
+
+
+def test_what_others_left_in_the_list_is_passed_over(own_host: Path) -> None:
+    """A folder, a pipe, a broken link, a torn entry, and one of a run that cannot exist are no guests."""
+    entry(own_host, "a")
+    entry(own_host, "b", is_admitted=True, run="x" * 5_000)
+    entry(own_host, "c", is_admitted=True, run="\0")
+    entry(own_host, "d").write_text('{"who": "d", "at_on')
+    (own_host / "e").mkdir()
+    os.mkfifo(own_host / "f")
+    (own_host / "g").symlink_to(own_host / "nowhere")
+
+    assert names() == ["a"]
+
+
+def test_a_held_lock_does_not_stop_the_reader(own_host: Path) -> None:
+    """While another process holds the list, it is read nevertheless; afterwards the lock is free."""
+    entry(own_host, "a")
+    folder = os.open(own_host, os.O_RDONLY)
+    fcntl.flock(folder, fcntl.LOCK_EX)
+    assert names() == ["a"]
+
+    fcntl.flock(folder, fcntl.LOCK_UN)
+    assert names() == ["a"]
+    fcntl.flock(folder, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    os.close(folder)
