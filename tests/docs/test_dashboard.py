@@ -16,11 +16,13 @@ import pytest
 
 from campaigns.archive_metrics import write_metrics
 from clusters.paths import ROOT
+from clusters.run import host
 from clusters.waiting import wait_until
 from service.metrics_endpoint import ADDRESS, serving
 from tests.campaigns.archive_rows import row
 from tests.docs.prometheus import Prometheus, Query, queries, scraping
 from tests.service.live_run import RunUnderWay
+from tests.service.test_host_metrics import BEGUN, campaign, guest
 from tests.service.test_metrics_endpoint import free_port
 
 DASHBOARD = json.loads((ROOT / "docs" / "examples" / "grafana.json").read_text())
@@ -50,13 +52,14 @@ def served(folder: Path) -> Iterator[str]:
         server.server_close()
 
 
-def go_on(run: RunUnderWay, stop: threading.Event) -> None:
-    """Record a run of three brokers after a kill, with the third lagging since it was slowed down."""
+def go_on(run: RunUnderWay, waiting: Path, stop: threading.Event) -> None:
+    """Record a run of three brokers after a kill, with the third lagging since it was slowed down; another waits."""
     run.faulted("phase_started", step="")
     run.faulted("inject")
     run.faulted("healed")
     run.faulted("inject", step="slow", target="broker-3")
     for tick in count(1):
+        waiting.touch()
         run.tell("load-1", due=100 * tick, sent=90 * tick, acked=80 * tick)
         run.tell("consumer", received=70 * tick)
         run.tell("member-1.1", lag=5)
@@ -70,16 +73,20 @@ def go_on(run: RunUnderWay, stop: threading.Event) -> None:
 
 @pytest.fixture(scope="module")
 def prometheus(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Prometheus]:
-    """A Prometheus that scrapes the endpoint of a live run and the file of an archive."""
+    """A Prometheus that scrapes the endpoint of a live run and of a campaign, and the file of an archive."""
     folder, port, stop = tmp_path_factory.mktemp("scraped"), free_port(), threading.Event()
     (folder / "archive").mkdir()
     write_metrics([row("r0", name, 2.5) for name in ARCHIVED], folder / "archive" / "plimsoll.prom")
+    guest(folder / "host", "b1", 1, is_admitted=False, waited_s=40)
+    campaign(folder / "site", BEGUN)
     with (
+        pytest.MonkeyPatch.context() as patch,
         RunUnderWay(folder / "runs" / "r1") as run,
         serving(port, folder / "runs"),
         served(folder / "archive") as archive,
     ):
-        going_on = threading.Thread(target=go_on, args=(run, stop))
+        patch.setattr(host, "HOST", folder / "host")
+        going_on = threading.Thread(target=go_on, args=(run, folder / "host" / "b1", stop))
         going_on.start()
         try:
             with scraping(folder, live=f"{ADDRESS}:{port}/metrics", archive=f"{archive}/plimsoll.prom") as asked:
@@ -121,6 +128,8 @@ def test_figures_are_those_of_the_run(prometheus: Prometheus) -> None:
     assert {each["metric"]["broker"]: each["value"][1] for each in by_broker} == {"1": "0", "2": "0", "3": "40"}
     assert {each["metric"]["fault"]: each["value"][1] for each in active} == {"kill": "0", "slow": "1"}
     assert time.time() - 300 < float(injected["value"][1]) < time.time()
+    [waiting] = prometheus.ask("plimsoll_host_run_waiting_seconds")
+    assert (waiting["metric"]["run"], 40 < float(waiting["value"][1]) < 400) == ("b1", True)
     assert prometheus.ask("plimsoll_archive_elect_s")[0]["metric"]["date"] == "2026-11-02"
 
 

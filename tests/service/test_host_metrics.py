@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import time
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ from clusters.run.host import AT_ONCE
 from clusters.run.leftovers import write_lease
 from service import host_metrics
 from service.host_metrics import HostMetrics
+from tests.docs.pages import page, rows, section
 
 DAY_S = 86_400
 
@@ -240,3 +242,15 @@ def test_a_campaign_is_read_again_after_each_event_only(tmp_path: Path, monkeypa
     campaign(tmp_path, BEGUN + STARTED)
     samples(tmp_path, "campaign_round")
     assert read == ["c1", "c1"]
+
+
+def test_every_metric_is_on_its_page(own_host: Path, tmp_path: Path) -> None:
+    """docs/observability.md lists every metric with its labels, and no others."""
+    table = rows(section(page("observability.md"), "The host and campaigns"))[2:]
+    guest(own_host, "b1", 1, is_admitted=False)
+    campaign(tmp_path, BEGUN)
+    shown = {
+        sample.name: list(sample.labels) for family in HostMetrics(tmp_path).collect() for sample in family.samples
+    }
+
+    assert shown == {name: re.findall(r"\w+", labels) for name, labels, _ in table}

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from clusters.paths import ROOT
 from service import live_metrics
 from service.live_metrics import LiveRuns
+from tests.docs.pages import page, rows, section
 from tests.service.live_run import RunUnderWay
 
 RUN = "r1"
@@ -157,10 +157,7 @@ def test_only_runs_that_go_on_are_shown(run: RunUnderWay, tmp_path: Path) -> Non
 
 def test_every_metric_is_on_its_page(tmp_path: Path) -> None:
     """docs/observability.md lists every metric with its labels, and no others."""
-    page = (ROOT / "docs" / "observability.md").read_text()
-    told = {
-        name: re.findall(r"`(\w+)`", labels) for name, labels in re.findall(r"^\| `(\w+)` \| ([^|]*) \|", page, re.M)
-    }
+    table = rows(section(page("observability.md"), "Active runs"))[2:]
     with RunUnderWay(tmp_path / RUN) as run:
         run.tell("load-1", due=100, sent=99, acked=98, received=1, lag=1)
         run.answered(3.0)
@@ -174,4 +171,4 @@ def test_every_metric_is_on_its_page(tmp_path: Path) -> None:
             if not sample.name.endswith(("_bucket", "_sum"))
         }
 
-    assert shown == told
+    assert shown == {name: re.findall(r"\w+", labels) for name, labels, _ in table}
