@@ -21,7 +21,7 @@ from history import archive
 from history.events import Event, EventLog, read_events
 from history.folder import write_atomically
 
-RECORD, _CONCLUDE = "record", "conclude"  # the stages of an item and of the result
+RECORD, _CONCLUDE = "record", "conclude"  # stages of an item, and of the result
 _BEGUN, _SAID = "campaign_begun", "decision"
 
 
@@ -36,7 +36,7 @@ _ROUNDS = TypeAdapter(list[Round])
 
 
 class Progress(NamedTuple):
-    """How far a campaign is: ``items`` counts them by the state of their last try."""
+    """Where a campaign is; ``items`` counts the states of last tries."""
 
     state: str
     items: Mapping[str, int]
@@ -118,7 +118,7 @@ def decide(folder: CampaignFolder, places: Places) -> list[Item]:
 
 
 def progress(folder: CampaignFolder) -> Progress:
-    """Return how far a begun campaign is, from its folder alone."""
+    """Return a begun campaign's progress."""
     events = _events(folder)
     last = events[-1]
     tries = {event.target: event.detail.get("state", "recording") for event in events if event.step == RECORD}

@@ -1,6 +1,4 @@
-"""Export this host's list of runs, and recent campaigns, from their files."""
-
-from __future__ import annotations
+"""Export metrics of this host's list of runs and of recent campaigns."""
 
 import time
 from collections import Counter
@@ -25,7 +23,7 @@ from history.errors import PlimsollError
 from history.results.base import Summary
 from service.live_metrics import families
 
-RECENT_S = 7 * 86_400.0  # campaigns without an event since then are not exported
+RECENT_S = 7 * 86_400.0  # since a campaign's last event
 _KINDS, _STATES = ("benchmark", "run", "other"), ("admitted", "waiting")
 _ITEM_STATES = ("pending", "recording", "recorded", "failed")
 _FAMILIES = (
@@ -41,7 +39,7 @@ _FAMILIES = (
 
 
 class HostMetrics(Collector):
-    """Collect gauges of the host's list, and of the campaigns in a folder of pages."""
+    """Collect gauges of the host and of a site's campaigns."""
 
     def __init__(self, site: Path) -> None:
         self._site = site
@@ -51,7 +49,7 @@ class HostMetrics(Collector):
         _add_guests(metrics, guests())
         for kind in map(kinds.of, kinds.names()):
             for plan in sorted((self._site / kind.command).glob("*/campaign.json")):
-                with suppress(PlimsollError, OSError, LookupError, ValueError):  # unreadable, or removed meanwhile
+                with suppress(PlimsollError, OSError, LookupError, ValueError):  # unreadable
                     _add_campaign(metrics, kind.name, CampaignFolder(plan.parent))
         return metrics.values()
 
@@ -91,6 +89,6 @@ def _add_campaign(metrics: Mapping[str, Any], kind: str, folder: CampaignFolder)
 
 
 @lru_cache(maxsize=1_000)
-def _read(path: Path, changed: tuple[int, int]) -> tuple[Progress, str]:  # noqa: ARG001  # read again after each event
+def _read(path: Path, changed: tuple[int, int]) -> tuple[Progress, str]:  # noqa: ARG001  # part of the cache's key
     folder = CampaignFolder(path)
     return progress(folder), Summary.read(folder.result).state if folder.result.is_file() else ""

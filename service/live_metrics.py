@@ -1,4 +1,4 @@
-"""Export metrics of active runs from their clients' records, without querying brokers."""
+"""Export metrics of active runs from their clients' records."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ _FAMILIES = (
 
 
 def families(declared: Iterable[tuple[Any, str, str, list[str]]]) -> dict[str, Any]:
-    """Return metrics without samples: kind, name, help and labels of each."""
+    """Return metrics without samples."""
     return {
         name: kind(name, words, labels=labels, **({"unit": "seconds"} if name.endswith("_seconds") else {}))
         for kind, name, words, labels in declared
@@ -70,7 +70,7 @@ def families(declared: Iterable[tuple[Any, str, str, list[str]]]) -> dict[str, A
 
 
 class LiveRuns(Collector):
-    """Collect metrics of a folder's active runs; each scrape reads only new data."""
+    """Collect metrics of a folder's active runs; a scrape reads only new data."""
 
     def __init__(self, runs: Path) -> None:
         self._runs = runs
@@ -184,14 +184,14 @@ class LiveRun:
 
 
 class _Latency:
-    """Count acknowledgement times by bucket since the run began."""
+    """Count a run's acknowledgement times by bucket."""
 
     def __init__(self) -> None:
         self.sum_s = 0.0
         self._counts = np.zeros(len(BUCKETS_S) + 1, np.int64)
 
     def add(self, sends: pa.RecordBatch) -> None:
-        """Add a ledger's batch, except sends without acknowledgement or due time."""
+        """Add acknowledged sends that have a due time."""
         due_ns, done_ns = acknowledged_times(sends)
         times_ns = done_ns - due_ns
         held = np.searchsorted(_BUCKETS_NS, times_ns, side="left")
@@ -199,7 +199,7 @@ class _Latency:
         self.sum_s += float(times_ns.sum()) / 1e9
 
     def buckets(self) -> Sequence[tuple[str, float]]:
-        """Return each bucket's upper edge, and the number of times at or below it."""
+        """Return each bucket's upper edge, and the number of times up to it."""
         return list(zip([*map(str, BUCKETS_S), "+Inf"], map(float, self._counts.cumsum()), strict=True))
 
 
@@ -217,5 +217,5 @@ def _fresh(rows: Mapping[Any, Mapping[str, Any]]) -> Iterator[Mapping[str, Any]]
 
 
 def _authority(view: Mapping[str, Any]) -> tuple[int, bool, int]:
-    """Return the sort key of views: a broker in an older leader epoch knows less."""
+    """Return views' sort key: brokers in older leader epochs know less."""
     return view["leader_epoch"] or 0, view["observer"] == str(view["leader"]), view["received_ns"]

@@ -68,7 +68,7 @@ def leave(run: Path) -> None:
 
 
 def guests() -> list[Guest]:
-    """Return the present guests by time of request; no lock, so one that is being written may be missing."""
+    """Return the present guests by request; without the lock, one being written may be missing."""
     with suppress(OSError):  # there is no list
         found = ((file, _read(file)) for file in HOST.iterdir())
         present = [guest for file, guest in found if guest and _is_present(file, guest)]
