@@ -45,6 +45,6 @@ def _run(row: Mapping[str, Any]) -> tuple[str, ...]:
 
 
 def write_metrics(rows: Sequence[Mapping[str, Any]], file: Path) -> None:
-    """Write archive rows atomically; gauges without timestamps, which older Prometheus parsers accept, too."""
+    """Write archive rows atomically, without timestamps, for older Prometheus parsers."""
     text: bytes = generate_latest(ArchiveMetrics(rows))  # type: ignore[no-untyped-call]
     write_atomically(file, text.decode())

@@ -50,7 +50,7 @@ def dag_run_id(first: str, number: int) -> str:
 
 
 def item_run_id(folder: CampaignFolder, item: str = "", number: int | str = "") -> str:
-    """Name the DAG run of an item's try; without one, return how those of the campaign begin."""
+    """Name the DAG run of an item's try; without one, return the campaign's prefix."""
     digest = hashlib.sha256(str(folder.path.resolve()).encode()).hexdigest()[:4]
     return ":".join(filter(None, [f"{folder.path.name}-{digest}:{item}", str(number)]))
 
@@ -75,7 +75,7 @@ def item_of(folder: CampaignFolder, name: str) -> Item:
 
 
 def pending(folder: CampaignFolder, places: Places) -> list[Item]:
-    """Return the items without a run that were not tried since ``begin``, those that broke before last."""
+    """Return the outstanding items that were not tried since ``begin``."""
     tried = set(tried_names(folder))
     return [item for item in outstanding(folder, decided(folder), places) if item.name not in tried]
 

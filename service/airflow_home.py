@@ -49,7 +49,7 @@ _SETTINGS = {
 
 
 def environment(home: Path, **more: str) -> dict[str, str]:
-    """Return the environment of an ``airflow`` command in this home, without other Airflows' settings."""
+    """Return the environment of this home's commands, without other Airflows' settings."""
     inherited = {name: value for name, value in os.environ.items() if not name.startswith("AIRFLOW__")}
     python_path = [str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])]
     return {

@@ -117,5 +117,5 @@ class CampaignProgress:
 
 
 def _kafka_of(item: Item) -> str:
-    """Return the requested version; for a build its name, not its jars' folder."""
+    """Return the requested version, or a build's name."""
     return item.labels.get("subject") or item.labels.get("build") or item.kafka

@@ -50,7 +50,7 @@ def run_dag(
     """Run a checked DAG; return whether every task succeeded.
 
     At its end, ``salvage`` removes what killed tasks left. An interrupt ends the DAG run and waits for its teardown; a
-    second one (LeftToReaper) does not wait. Both are raised, as are other errors.
+    second one (LeftToReaper) does not wait. Both are raised.
     """
     with airflow.unpaused(dag_id):
         try:
@@ -142,7 +142,7 @@ def end_all(airflow: Airflow, progress: Follower, prefix: str = "") -> None:
 def _shown(
     condition: Callable[[], T], progress: Follower, limit_s: float, last_seen: Callable[[], str] | None = None
 ) -> T:
-    """Show progress until a condition is true, which is tried less often, because it asks Airflow."""
+    """Show progress until a condition, which is tried less often, is true."""
     asked_s = -math.inf
 
     def look() -> T | None:

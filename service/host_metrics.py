@@ -89,6 +89,6 @@ def _add_campaign(metrics: Mapping[str, Any], kind: str, folder: CampaignFolder)
 
 
 @lru_cache(maxsize=1_000)
-def _read(path: Path, changed: tuple[int, int]) -> tuple[Progress, str]:  # noqa: ARG001  # part of the cache's key
+def _read(path: Path, changed: tuple[int, int]) -> tuple[Progress, str]:  # noqa: ARG001  # a cache key
     folder = CampaignFolder(path)
     return progress(folder), Summary.read(folder.result).state if folder.result.is_file() else ""

@@ -29,7 +29,7 @@ from reports.timeline import Span, faults
 from service.load_rates import accounts
 from service.progress import Tail
 
-LIVE_S = 15.0  # clients report each second; runs with older reports are not exported
+LIVE_S = 15.0  # clients report each second
 FRESH_NS = 10_000_000_000  # older replicas and views are left out
 BUCKETS_S = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
 _BUCKETS_NS = np.array([int(edge * 1e9) for edge in BUCKETS_S])
@@ -83,7 +83,7 @@ class LiveRuns(Collector):
             live = {run: self._followed.get(run) or LiveRun(RunFolder(run)) for run in _live(self._runs)}
             self._followed = live
             for run in live.values():
-                with suppress(FileNotFoundError):  # it is being sealed: its streams became tables
+                with suppress(FileNotFoundError):  # being sealed: streams became tables
                     run.add_to(metrics)
         return metrics.values()
 
@@ -102,7 +102,7 @@ def _modified_s(file: Path) -> float:
 
 
 class LiveRun:
-    """Follow one run in the files that it writes."""
+    """Follow a run in its files."""
 
     def __init__(self, folder: RunFolder) -> None:
         self.events: list[Event] = []

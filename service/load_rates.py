@@ -24,7 +24,7 @@ class LoadRates:
         self._said_ns = time.monotonic_ns()
 
     def look(self) -> str:
-        """Return the rates since the last line; empty if it is too early or no client progressed."""
+        """Return the rates since the last line; empty if too early, or without progress."""
         now_ns = time.monotonic_ns()
         if now_ns - self._said_ns < EVERY_NS:
             return ""
@@ -42,9 +42,7 @@ def accounts(clients: Path) -> Iterator[tuple[str, Mapping[str, int]]]:
 
 
 def rates(since: list[tuple[Mapping[str, int], Mapping[str, int]]]) -> str:
-    """Return a line about clients from two reports of each: counts, ``t_ns``, a producer's ``waited_ns``, a member's
-    ``lag``.
-    """
+    """Return a line about clients from two reports of each."""
     per_s: defaultdict[str, float] = defaultdict(float)
     busy = 0.0
     for old, new in since:

@@ -1,4 +1,4 @@
-"""Serve metrics of runs, host and campaigns to this host, in Prometheus' formats (OpenMetrics on request).
+"""Serve metrics of runs, host and campaigns locally, in Prometheus' formats (OpenMetrics on request).
 
 Without a command: ``python -m service.metrics_endpoint <port> <folder of runs>``.
 """
@@ -23,7 +23,7 @@ def url_of(port: int) -> str:
 
 @contextmanager
 def serving(port: int | None, runs: Path) -> Iterator[None]:
-    """Serve metrics of a folder's runs during the block; do nothing without a port.
+    """Serve metrics during the block; do nothing without a port.
 
     Raises:
         BadInput: the port is not available.

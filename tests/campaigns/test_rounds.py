@@ -124,6 +124,31 @@ def test_a_round_that_was_not_recorded_decides_nothing(
     assert rounds.decide(folder, places) == [AGAIN]
 
 
+def test_progress_is_what_the_stages_recorded(folder: CampaignFolder) -> None:
+    """Items count by their last try; the campaign is in progress until its result was written, or a stage failed."""
+    rounds.begin(folder)
+    tries(folder, "run-1", "run-2")
+    broken, started = rounds.item_of(folder, "run-2"), rounds.item_of(folder, "run-3")
+    rounds.begin_item(folder, broken)
+    rounds.end_item(folder, broken, "no broker starts")
+    rounds.begin_item(folder, started)
+    now = rounds.progress(folder)
+    assert (now.state, dict(now.items), now.round) == ("in_progress", {"recorded": 1, "failed": 1, "recording": 1}, 1)
+    assert (now.last.kind, now.last.target) == ("stage_started", "run-3")
+
+    states = []
+    for stage in ("judge", "conclude"):
+        with stage_events(folder.stages, stage):
+            states.append(rounds.progress(folder).state)
+        states.append(rounds.progress(folder).state)
+    rounds.begin(folder)
+    states.append(rounds.progress(folder).state)
+    with pytest.raises(HarnessError), stage_events(folder.stages, "judge"):
+        raise HarnessError("no memory")
+    states.append(rounds.progress(folder).state)
+    assert states == ["in_progress", "in_progress", "in_progress", "concluded", "in_progress", "failed"]
+
+
 # --- an item's DAG run -----------------------------------------------------------------------------
 
 
