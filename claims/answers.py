@@ -52,11 +52,7 @@ def read_runs(runs: Mapping[str, Path]) -> dict[str, Recording]:
 
 
 def experiment_of(run: Path) -> str:
-    """Return the experiment named in a run folder's name.
-
-    Raises:
-        BadInput: it is not a claims experiment.
-    """
+    """Return the experiment named in a run folder's name; raise BadInput if it is not a claims experiment."""
     for experiment in (*EXPERIMENTS, *WALKTHROUGHS):
         if f"claims-{experiment.replace('_', '-')}" in run.name:
             return experiment

@@ -12,11 +12,7 @@ from history.manifest import words_of
 
 
 def dry_run(scenario: str, file: Path | None, *, rate: float | None) -> Outcome:
-    """Say what a run would do; nothing is created or written, here or on the cluster.
-
-    Raises:
-        BadInput: no cluster is named, or the run is impossible or not permitted there.
-    """
+    """Say what a run would do; create nothing. Raise BadInput if it is impossible or not permitted there."""
     from clusters.run.attached import evidence_of  # slow import
     from clusters.run.dry_run import described, lines
     from clusters.run.prepare import attached_plan, with_rate
@@ -30,11 +26,7 @@ def dry_run(scenario: str, file: Path | None, *, rate: float | None) -> Outcome:
 
 
 def clean_cluster(file: Path, *, everything: bool) -> Outcome:
-    """End faults and delete topics that crashed runs have left on a cluster.
-
-    Raises:
-        BadInput: the cluster cannot be reached.
-    """
+    """End faults and delete topics that crashed runs have left on a cluster."""
     from clusters.run.clean_cluster import clean_cluster as cleaned  # slow import
 
     done: list[str] = []

@@ -25,11 +25,7 @@ WORDS = {
 
 
 def read(paths: Sequence[Path]) -> Tables:
-    """Read ledgers.
-
-    Raises:
-        BadInput: a file cannot be read, or a line is not a row.
-    """
+    """Read ledgers; raise BadInput if a file cannot be read, or a line is not a row."""
     found: dict[str, list[Row]] = {name: [] for name in SCHEMAS}
     topics: dict[str, Declared] = {}
     imported: list[Row] = []

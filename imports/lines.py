@@ -80,11 +80,7 @@ class Unread:
 
 
 def read_text(path: Path) -> str:
-    """Return a file's text without a byte order mark.
-
-    Raises:
-        BadInput: it is unreadable, compressed, or not UTF-8.
-    """
+    """Return a file's text without a byte order mark; raise BadInput if it is unreadable, compressed, or not UTF-8."""
     try:
         content = path.read_bytes()
         for magic, what, remedy in _OTHER_BYTES:

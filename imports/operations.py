@@ -83,11 +83,7 @@ class Pair:
 
 
 def read(paths: Sequence[Path]) -> History:
-    """Read JSON lines of operations.
-
-    Raises:
-        BadInput: a file cannot be read, or a line is no operation.
-    """
+    """Read JSON lines of operations; raise BadInput if a file cannot be read, or a line is no operation."""
     unread = Unread()
     rows = [found for path in paths for found in json_lines(path, unread)]
     return history_of((_operation(line, row) for line, row in rows), unread.gaps)

@@ -160,11 +160,7 @@ class _Named:
 
 
 def tables(history: History, acks: str, isolation: str) -> Tables:
-    """Return the rows of a run folder.
-
-    Raises:
-        BadInput: two sends have the same key and value.
-    """
+    """Return the rows of a run folder; raise BadInput if two sends have the same key and value."""
     named, places = _Named(history), history.places
     sends = [
         _send_row(send, *named.send(send, number), places[json_text(send.key)], acks)

@@ -63,11 +63,7 @@ def judge(folders: list[Path]) -> int:
 
 
 def run_folders(folders: list[Path]) -> list[RunFolder]:
-    """Return the folders to judge.
-
-    Raises:
-        BadInput: there is none, or one is no run folder.
-    """
+    """Return the folders to judge; raise BadInput if there is none, or one is no run folder."""
     runs = [RunFolder(folder.resolve()) for folder in folders]
     for run in runs:
         check_reachable(run.path)

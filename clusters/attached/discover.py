@@ -1,4 +1,4 @@
-"""Find out what a cluster is made of, by asking it."""
+"""Discover what a cluster consists of."""
 
 from __future__ import annotations
 

@@ -59,6 +59,5 @@ class Guard:
                 raise HarnessError(f"The run has taken longer than caps.duration of {self._caps.duration:.0f} s.")
 
     def check_topics(self) -> None:
-        """Check that the run's topics are those that it registered."""
         self._entries = self._entries or self._registry.entries()
         self._registry.check(self._own, self._entries)

@@ -29,11 +29,7 @@ class AnyBroker(Generic[Broker]):
         self._connect, self._brokers = connect, list(brokers)
 
     def query(self, query: Callable[[Connection], Answer]) -> Answer:
-        """Return the first answer.
-
-        Raises:
-            NoBroker: none answers.
-        """
+        """Return the first answer; raise NoBroker if none answers."""
         connection, answer = self._first(query)
         with connection:
             return answer

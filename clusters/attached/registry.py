@@ -54,11 +54,7 @@ class Registry:
         self._any = AnyBroker(connect, brokers)
 
     def ensure(self) -> None:
-        """Create the registry unless it exists.
-
-        Raises:
-            BadInput: topics have no ids, or the topic of that name is not compacted.
-        """
+        """Create the registry unless it exists; raise BadInput if topics have no ids, or it is not compacted."""
         ids = self._ids(None)
         if None in ids.values():
             raise BadInput(NO_IDS)
@@ -84,11 +80,7 @@ class Registry:
         return {topic: entry for topic, entry in entries.items() if entry}
 
     def intend(self, topic: str, run: Owner) -> None:
-        """Register the intent to create a topic.
-
-        Raises:
-            BadInput: the name is not the registry's to give, or is taken.
-        """
+        """Register the intent to create a topic; raise BadInput if the name has another prefix, or is taken."""
         if not topic.startswith(self._prefix) or topic == self.topic:
             raise BadInput(f"The topic {topic} must have the prefix {self._prefix}, and not be {self.topic}.")
         if topic in self._ids([topic]):
@@ -99,11 +91,7 @@ class Registry:
         self._write(topic, Entry(topic=topic, at=at, **run.model_dump()))
 
     def register(self, topic: str, topic_id: str) -> None:
-        """Register the id of a created topic.
-
-        Raises:
-            HarnessError: the intent is missing, or another id is registered.
-        """
+        """Register a created topic's id; raise HarnessError if the intent is missing, or another id is registered."""
         entry = self.entries().get(topic)
         if entry is None or entry.topic_id not in (None, topic_id):
             raise HarnessError(f"The topic {topic} was not registered for creation in {self.topic}.")
@@ -113,11 +101,7 @@ class Registry:
         self._write(topic, None)
 
     def check(self, topics: Iterable[str], entries: Mapping[str, Entry] | None = None) -> None:
-        """Check that topics on the cluster are the registered ones; ``entries`` are known from before.
-
-        Raises:
-            HarnessError: one is not.
-        """
+        """Raise HarnessError unless the cluster's topics are the registered ones; ``entries`` are known from before."""
         names = list(topics)
         registered, ids = self.entries() if entries is None else entries, self._ids(names)
         for topic in names:

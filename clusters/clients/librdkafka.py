@@ -49,11 +49,7 @@ class Delivered(NamedTuple):
 
 
 class Producer:
-    """Produce to one topic.
-
-    Raises:
-        BadInput: the library rejects a setting.
-    """
+    """Produce to one topic; raise BadInput if the library rejects a setting."""
 
     def __init__(self, settings: Mapping[str, Any], topic: str) -> None:
         library, why = _library(), ctypes.create_string_buffer(512)

@@ -85,11 +85,7 @@ class Sine:
 
 
 def curve_of(rate: float | Mapping[str, Any]) -> Curve:
-    """Return the curve of a load's ``rate``, in records/s.
-
-    Raises:
-        ValueError: the value is not a rate.
-    """
+    """Return the curve of a load's ``rate``, in records/s; raise ValueError if the value is not a rate."""
     match rate:
         case int() | float():
             return Constant(rate)

@@ -62,11 +62,7 @@ class PollLog(BackgroundWriter):
         self.flush_if_due()
 
     def flush_if_due(self) -> None:
-        """Flush once the previous rows are written.
-
-        Raises:
-            OSError: they could not be written.
-        """
+        """Flush once the previous rows are written; raise OSError if they could not be written."""
         if self.is_due:
             self._written()
             self._writing = self._writer.submit(self._write, self._taken())

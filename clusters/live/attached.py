@@ -99,7 +99,7 @@ class AttachedServers(Servers):
         self._paused.discard(node.name)
 
     def run_hook(self, name: str, node: Node, **values: object) -> Ran:
-        """Run a hook on a broker, with its host and rack; ``values`` are those of its other placeholders."""
+        """Run a hook on a broker; ``values`` are those of its other placeholders."""
         broker = self._cluster.brokers[broker_id(node)]
         if name in ENDED_BY:
             values["seconds"] = round(self._fault_limit_s)
@@ -171,11 +171,7 @@ def guard_of(cluster: AttachedCluster, reports: Reports, events: EventLog, own: 
 
 
 def hooked(servers: Servers) -> AttachedServers:
-    """Return servers on which hooks act.
-
-    Raises:
-        HarnessError: they are Plimsoll's own.
-    """
+    """Return servers on which hooks act; raise HarnessError if they are Plimsoll's own."""
     if isinstance(servers, AttachedServers):
         return servers
     raise HarnessError("These servers are Plimsoll's own, and have no hooks.")

@@ -75,11 +75,7 @@ def forbid_writing(node: Node, folder: Path) -> None:
 
 
 def allow_writing(node: Node, folder: Path) -> None:
-    """Make a node's folder writable again, except symbolic links.
-
-    Raises:
-        HarnessError: the folder itself is a link.
-    """
+    """Make a node's folder writable again, except symbolic links; raise HarnessError if the folder itself is a link."""
     _change_modes(node, folder, lambda mode: mode | 0o200)
 
 

@@ -95,11 +95,7 @@ class Plan(_Planned):
 
     @property
     def made(self) -> MadeCluster:
-        """Return the cluster if Plimsoll starts it.
-
-        Raises:
-            HarnessError: somebody else runs it.
-        """
+        """Return the cluster; raise HarnessError if somebody else runs it."""
         if isinstance(self.cluster, MadeCluster):
             return self.cluster
         raise HarnessError(f"The cluster {self.cluster.cluster_id} is not started by Plimsoll.")
@@ -110,11 +106,7 @@ class Plan(_Planned):
 
     @property
     def foreign(self) -> AttachedCluster:
-        """Return the cluster if somebody else runs it.
-
-        Raises:
-            HarnessError: Plimsoll starts it.
-        """
+        """Return the cluster; raise HarnessError if Plimsoll starts it."""
         if isinstance(self.cluster, AttachedCluster):
             return self.cluster
         raise HarnessError("The run's cluster is Plimsoll's own.")
@@ -124,11 +116,7 @@ class Plan(_Planned):
 
 
 def read_plan(folder: RunFolder) -> Plan:
-    """Return a run's plan.
-
-    Raises:
-        EvidenceError: the run is over, or its plan cannot be read.
-    """
+    """Return a run's plan; raise EvidenceError if the run is over, or its plan cannot be read."""
     try:
         return Plan.model_validate_json((folder.work / PLAN).read_text())
     except (OSError, ValidationError) as error:

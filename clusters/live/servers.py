@@ -30,11 +30,7 @@ class Software(Protocol):
     """Change what a server runs from its next start."""
 
     def configure(self, node: Node, settings: Mapping[str, str]) -> None:
-        """Set settings.
-
-        Raises:
-            HarnessError: the file is a link, which the build under test may have made.
-        """
+        """Set settings; raise HarnessError if the file is a link, which the build under test may have made."""
         ...
 
     def replace_binaries(self, node: Node, kafka: str | None) -> None:

@@ -156,11 +156,7 @@ class Disks(Protocol):
 
 
 def available(capability: T | None, name: str) -> T:
-    """Return a capability that the plan has checked.
-
-    Raises:
-        HarnessError: the cluster lacks it.
-    """
+    """Return a capability that the plan has checked; raise HarnessError if the cluster lacks it."""
     if capability is None:
         raise HarnessError(f"This cluster has no {name}.")
     return capability

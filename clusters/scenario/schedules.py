@@ -65,11 +65,7 @@ def read_fault_mix(path: Path = FAULT_MIX) -> FaultMix:
 
 
 def possible(mix: FaultMix, can: Collection[str], lacking: Collection[str] = ()) -> FaultMix:
-    """Remove faults that the cluster or the kernel does not support.
-
-    Raises:
-        BadInput: nothing is left.
-    """
+    """Remove faults that the cluster or the kernel does not support; raise BadInput if nothing is left."""
 
     def can_do(steps: list[Any]) -> bool:
         needs = {capability for step in _known(steps) for capability in step.needs}
@@ -102,11 +98,7 @@ def _known(steps: list[Any]) -> list[type[Step]]:
 
 
 def randomised_schedule(mix: FaultMix, *, seed: int, length_s: float, load: bool = True) -> Scenario:
-    """Return the schedule of a seed, about ``length_s`` long.
-
-    Raises:
-        BadInput: the mix makes no valid scenario.
-    """
+    """Return the schedule of a seed, about ``length_s`` long; raise BadInput if the mix makes no valid scenario."""
     rng = random.Random(seed)
     loaded = load and mix.load is not None
     mix = mix if loaded else _at_rest(mix)
