@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import BeforeValidator, Field, ValidationError, model_validator
 
 from clusters.kafka.access import Access
+from clusters.kafka.properties import render
 from clusters.runtimes.ports import Endpoint
 from clusters.scenario.steps.catalog import STEPS
 from clusters.scenario.values import Bytes, BytesPerSecond, LongSeconds, Model, Seconds
 from history.errors import BadInput
+from history.folder import write_private
 from history.refusals import first_wrong
 from history.yaml_files import parse, read_text
 
@@ -95,8 +98,8 @@ class Caps(Model):
 class ClusterFile(Model):
     """A cluster that somebody else runs.
 
-    ``client`` is a client.properties, ``addresses`` replaces advertised addresses by broker id, for port forwards,
-    ``allow`` names faults, ``metrics`` has an exporter's URL by broker id.
+    ``client`` is a client.properties (relative: of a run's ``work/``), ``addresses`` replaces advertised addresses by
+    broker id, for port forwards, ``allow`` names faults, ``metrics`` has an exporter's URL by broker id.
     """
 
     bootstrap: list[AnyEndpoint] = Field(min_length=1)
@@ -140,6 +143,25 @@ class ClusterFile(Model):
             raise ValueError(f"hooks.{name} needs a hook that ends it; add {end}: {{run: [program, …]}}{instead}")
 
 
+@dataclass(frozen=True)
+class Described:
+    """A cluster, described by a file or by a connection with its clients' ``settings``."""
+
+    source: Path
+    cluster: ClusterFile
+    settings: Mapping[str, str] = field(default_factory=dict, repr=False)
+
+    @property
+    def access(self) -> Access | None:
+        return Access(self.source, self.settings) if self.settings else access_of(self.cluster)
+
+    def write_settings(self, work: Path) -> None:
+        if self.settings and self.cluster.client:
+            file = work / self.cluster.client
+            file.parent.mkdir(mode=0o700)
+            write_private(file, render(self.settings))
+
+
 def read_cluster_file(path: Path) -> ClusterFile:
     """Return a file's cluster; ``client`` and programs with a slash are relative to the file.
 
@@ -149,13 +171,18 @@ def read_cluster_file(path: Path) -> ClusterFile:
     document = parse(read_text(path, "The cluster file"), path)
     if not isinstance(document, dict):
         raise BadInput(f"{path} describes no cluster; give at least bootstrap: [host:port].")
-    try:
-        cluster = ClusterFile.model_validate(document)
-    except ValidationError as error:
-        raise BadInput(f"{path}: {first_wrong(error)}.") from error
+    cluster = cluster_of(document, path)
     hooks = {name: _beside(hook, path.parent.absolute()) for name, hook in cluster.hooks.items()}
     client = path.parent.absolute() / cluster.client if cluster.client else None
     return cluster.model_copy(update={"client": client, "hooks": hooks})
+
+
+def cluster_of(document: Mapping[str, Any], source: Path) -> ClusterFile:
+    """Return a document's cluster; raise BadInput if an entry is wrong."""
+    try:
+        return ClusterFile.model_validate(document)
+    except ValidationError as error:
+        raise BadInput(f"{source}: {first_wrong(error)}.") from error
 
 
 def _beside(hook: Hook, folder: Path) -> Hook:
@@ -163,10 +190,6 @@ def _beside(hook: Hook, folder: Path) -> Hook:
     return hook.model_copy(update={"run": [str(folder / program), *arguments]}) if "/" in program else hook
 
 
-def access_of(file: ClusterFile) -> Access | None:
-    """Return the security settings, None for plaintext.
-
-    Raises:
-        BadInput: the client.properties cannot be used.
-    """
-    return Access(file.client) if file.client else None
+def access_of(file: ClusterFile, work: Path = Path()) -> Access | None:
+    """Return the security settings, None for plaintext; raise BadInput if the client.properties cannot be used."""
+    return Access(work / file.client) if file.client else None

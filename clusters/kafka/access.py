@@ -53,15 +53,15 @@ class Identity(NamedTuple):
 class Access:
     """The security settings of a client.properties, for our connections and both client libraries.
 
-    Stores may be PEM, PKCS12 or JKS files, or PEM texts (KIP-651).
+    Stores may be PEM, PKCS12 or JKS files, or PEM texts (KIP-651). ``settings`` replace the file's.
 
     Raises:
         BadInput: an unknown protocol or mechanism, a store that cannot be opened, a login without its options.
     """
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, settings: Mapping[str, str] | None = None) -> None:
         self.path = path
-        self._written = read_properties(path)
+        self._written = read_properties(path) if settings is None else settings
         self._settings = resolved(self._written, path)
         self.protocol = self._one_of("security.protocol", PROTOCOLS, "PLAINTEXT")
         self.login = self._login() if self.protocol.startswith("SASL") else None
@@ -107,12 +107,11 @@ class Access:
         return get_sasl_mechanism(self.sasl)(**self._kafka_python_login())
 
     def java(self) -> dict[str, str]:
-        """Return the security settings as written: with references to secrets, and paths relative to the file."""
+        """Return the settings as written: with references to secrets, and paths relative to the file."""
         written = {name: text for name, text in self._written.items() if name.startswith(_JAVA)}
         return providers_of(written) | written
 
     def kafka_python(self) -> dict[str, Any]:
-        """Return kafka-python's settings."""
         settings: dict[str, Any] = {"security_protocol": self.protocol}
         if self.context:
             settings["ssl_context"] = self.context

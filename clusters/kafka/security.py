@@ -20,9 +20,11 @@ _PROVIDER = {
     "config.providers": "directory",
     "config.providers.directory.class": "org.apache.kafka.common.config.provider.DirectoryConfigProvider",
 }
-_LOGIN_MODULES = {
+_SCRAM = "org.apache.kafka.common.security.scram.ScramLoginModule"
+LOGIN_MODULES = {
     "PLAIN": "org.apache.kafka.common.security.plain.PlainLoginModule",
-    "SCRAM-SHA-512": "org.apache.kafka.common.security.scram.ScramLoginModule",
+    "SCRAM-SHA-256": _SCRAM,
+    "SCRAM-SHA-512": _SCRAM,
 }
 
 
@@ -98,7 +100,7 @@ class Secrets:
     def _jaas(self) -> str:
         password = f'"{self._content_of(PASSWORD)}"'
         users = f" user_{USER}={password}" if self.sasl == "PLAIN" else ""
-        return f'{_LOGIN_MODULES[self.sasl or ""]} required username="{USER}" password={password}{users};'
+        return f'{LOGIN_MODULES[self.sasl or ""]} required username="{USER}" password={password}{users};'
 
     def _content_of(self, file: str) -> str:
         return f"${{directory:{self.folder}:{file}}}"

@@ -48,7 +48,7 @@ class World:
     @classmethod
     @contextmanager
     def open(cls, run: Path, answer_limit_s: float | None = None) -> Iterator[World]:
-        """Open the world of a run, and close its connections at the end; ``answer_limit_s`` as for ``Reports``."""
+        """Open a run's world, and close its connections at the end; ``answer_limit_s`` as for ``Reports``."""
         world = cls(run, answer_limit_s)
         try:
             yield world
@@ -73,7 +73,7 @@ class World:
 
     @cached_property
     def guard(self) -> Guard | None:
-        """Return what protects a cluster that somebody else runs; None for our own."""
+        """Return what protects others on the cluster; None for our own."""
         if self.plan.attached is None:
             return None
         began_ns = read_manifest(self.folder.manifest).started_ns
@@ -86,7 +86,7 @@ class World:
     def access(self, name: str) -> Access | None:
         """Return a node's credentials for the brokers; None if they use plaintext."""
         if self.plan.attached:
-            return access_of_file(self.plan.attached.description)
+            return access_of_file(self.plan.attached.description, self.folder.work)
         return access_of(self.scenario.cluster, self.folder.work, name)
 
     def client_address(self, index: int) -> str:
@@ -171,12 +171,12 @@ class World:
         ]
 
     def replicas(self, partition: TopicPartition) -> list[int]:
-        """Return the currently assigned broker ids of a partition, preferred leader first."""
+        """Return a partition's current broker ids, preferred leader first."""
         if partition in self.moved:
             return self.moved[partition]
         topic = self.scenario.topics[partition.topic]
         return topic.assigned(partition.partition, self.scenario.cluster.broker_ids)
 
     def partitions_of(self, number: int) -> list[TopicPartition]:
-        """Return the partitions that currently have a replica on a broker."""
+        """Return a broker's current partitions."""
         return [partition for partition in self.partitions if number in self.replicas(partition)]

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from pydantic import ValidationError
 
-from clusters.attached.cluster_file import ENDED_BY, HOOKS, ClusterFile, access_of, read_cluster_file
+from clusters.attached.cluster_file import ENDED_BY, HOOKS, ClusterFile, Described, read_cluster_file
 from clusters.attached.discover import SETTINGS, Discovered, discover, grant_own
 from clusters.attached.fit import fitted, over_caps, own_names
 from clusters.attached.hooks import capabilities
@@ -37,25 +37,25 @@ from history.manifest import ATTACHED, Manifest, NodeInfo, read_manifest
 RIGHTS = ("Create", "Describe", "DescribeConfigs", "Read", "Write", "Delete")  # on own topics
 
 
-def planned(scenario: Scenario, file: Path) -> tuple[Scenario, AttachedCluster]:
-    """Return the scenario as it would run on a cluster, and the cluster; nothing is created.
+def planned(scenario: Scenario, given: Path | Described) -> tuple[Scenario, AttachedCluster]:
+    """Return the scenario as it would run on a cluster, and the cluster; create nothing.
 
     Raises:
-        BadInput: the cluster cannot be reached, lacks brokers, hooks or rights, or mine.yaml does not allow the run.
+        BadInput: the cluster cannot be reached, lacks brokers or hooks, or does not permit the run.
     """
-    described = read_cluster_file(file)
+    given = Described(given, read_cluster_file(given)) if isinstance(given, Path) else given
+    described, source = given.cluster, given.source
     if described.addresses:
         raise BadInput(
-            f"{file}: addresses are for plimsoll watch; clients of a run connect to the advertised addresses, so make "
-            "those reachable and leave addresses out."
+            f"{source}: addresses are for plimsoll watch; clients of a run connect to the advertised addresses, so "
+            "make those reachable and leave addresses out."
         )
-    access = access_of(described)
-    found = discover(described, access, [])
+    found = discover(described, given.access, [])
     if found.unreachable:
         raise BadInput(f"A run needs every broker: {found.unreachable[0]}.")
     token = secrets.token_hex(2)
     names = own_names(list(scenario.topics), described.topics.prefix, token)
-    _check_may_run(scenario, described, file)
+    _check_may_run(scenario, described, source)
     try:
         own = fitted(scenario, {number: broker.rack for number, broker in found.brokers.items()}, names)
     except ValidationError as error:
@@ -64,19 +64,19 @@ def planned(scenario: Scenario, file: Path) -> tuple[Scenario, AttachedCluster]:
             f"{error.errors()[0]['msg'].removeprefix('Value error, ')}."
         ) from error
     if over := list(over_caps(own, described.caps)):
-        raise BadInput(f"Scenario {scenario.name} exceeds what {file} permits: {'; '.join(over)}.")
+        raise BadInput(f"Scenario {scenario.name} exceeds what {source} permits: {'; '.join(over)}.")
     return own, _cluster(own, described, found, token)
 
 
-def _check_may_run(scenario: Scenario, described: ClusterFile, file: Path) -> None:
+def _check_may_run(scenario: Scenario, described: ClusterFile, source: Path) -> None:
     for step in scenario.steps:
         where = f"Scenario {scenario.name} has the step {step.key}"
         if lacking := sorted(step.required - capabilities(described)):
             hooks = [f"hooks.{name}" for name in lacking if name in HOOKS]
-            advice = f"add {', '.join(hooks)} to {file}" if len(hooks) == len(lacking) else "no hook provides that"
+            advice = f"add {', '.join(hooks)} to {source}" if len(hooks) == len(lacking) else "no hook provides that"
             raise BadInput(f"{where}, which needs {', '.join(lacking)}; {advice}.")
         if forbidden := [key for key in step.breaks if step.required and key not in described.allow]:
-            raise BadInput(f"{where}; {file} does not permit the fault {forbidden[0]}: name it under allow.")
+            raise BadInput(f"{where}; {source} does not permit the fault {forbidden[0]}: name it under allow.")
 
 
 def _cluster(scenario: Scenario, described: ClusterFile, found: Discovered, token: str) -> AttachedCluster:
@@ -99,7 +99,7 @@ def _cluster(scenario: Scenario, described: ClusterFile, found: Discovered, toke
 
 
 def registry_of(world: World) -> Registry:
-    """Return the registry of the run's cluster."""
+    """Return the cluster's registry."""
     cluster = world.plan.foreign
     return Registry(world.reports.connect_client, cluster.brokers, cluster.description.topics.prefix)
 
@@ -214,11 +214,7 @@ def collect(world: World) -> None:
 
 
 def end(world: World) -> list[str]:
-    """Run the hooks that end faults which a crash left active, delete the run's topics, and return both.
-
-    Raises:
-        HarnessError: the cluster does not answer, or keeps topics.
-    """
+    """End faults that a crash left active, delete the run's topics, and return both; raise HarnessError if any stay."""
     done = list(end_faults(world))
     registry = registry_of(world)
     own = [entry for entry in registry.entries().values() if entry.run == str(world.folder.path)]
@@ -238,7 +234,7 @@ def not_deleted(topics: Sequence[str]) -> str:
 
 
 def end_faults(world: World) -> Iterator[str]:
-    """Run the hooks that end faults which are still active, and start silent brokers; yield what was done."""
+    """End faults that are still active, and start silent brokers; yield what was done."""
     servers, faults = hooked(world.servers), open_faults(read_events(world.folder.events))
     for fault in faults:
         yield _end_fault(servers, fault)
@@ -248,7 +244,7 @@ def end_faults(world: World) -> Iterator[str]:
 
 
 class OpenFault(NamedTuple):
-    """A hook that was run, without the one that ends it: the latter, its broker, and the values of its placeholders."""
+    """The hook that ends an active fault, its broker, and the values of its placeholders."""
 
     hook: str
     broker: str

@@ -14,6 +14,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Literal
 
+from clusters.attached.cluster_file import Described
 from clusters.kafka.builds import Build, build_of, has_class, reported_version
 from clusters.kafka.features import metadata_level
 from clusters.kafka.jars import is_release, metrics_agent, tools_jars, version_of
@@ -39,21 +40,18 @@ def prepare(
     seed: int | None = None,
     runs: Path,
     subnet: str | None = None,
-    cluster: Path | None = None,
+    cluster: Path | Described | None = None,
     lease: Lease = "time",
     changes: Mapping[str, Any] | None = None,
     labels: Mapping[str, str] | None = None,
 ) -> Path:
     """Check the request and make the run's folder, or none on errors; start nothing.
 
-    ``scenario`` is a name, a file, or a file's content.
-    ``cluster`` describes one that somebody else runs, to which ``kafka``, ``runtime`` and ``subnet`` do not apply.
+    ``scenario`` is a name, a file, or its content; ``cluster`` somebody else's, without kafka, runtime and subnet.
     ``changes`` is a JSON merge patch (RFC 7396) on the scenario. ``lease`` protects the run from ``reap``: by the
     caller's life (``hold_lease``), or by time, which ``hold_step`` renews.
 
-    Raises:
-        BadInput: the request is invalid or unsupported.
-        OSError: the folder cannot be written.
+    Raises: BadInput: the request is invalid or unsupported. OSError: the folder cannot be written.
     """
     parsed = _scenario(scenario, changes, rate)
     if cluster:
@@ -65,6 +63,8 @@ def prepare(
     try:
         folder.work.mkdir()
         plan.write(folder)
+        if isinstance(cluster, Described):
+            cluster.write_settings(folder.work)
         write_lease(folder.path, lease)
     except OSError:
         shutil.rmtree(folder.path, ignore_errors=True)
@@ -144,13 +144,9 @@ def _plan(
     )
 
 
-def attached_plan(scenario: Scenario, file: Path, *, seed: int | None, labels: Mapping[str, str]) -> Plan:
-    """Return the plan of a run on a cluster that somebody else runs; nothing is created there.
-
-    Raises:
-        BadInput: the run is impossible or not permitted there.
-    """
-    own, cluster = planned(scenario, file)
+def attached_plan(scenario: Scenario, given: Path | Described, *, seed: int | None, labels: Mapping[str, str]) -> Plan:
+    """Return the plan of a run on somebody else's cluster; raise BadInput if it is impossible or not permitted."""
+    own, cluster = planned(scenario, given)
     return Plan(
         scenario=own,
         java=java_of(),
@@ -183,11 +179,7 @@ def _runtime_for(scenario: Scenario, runtime: str) -> Literal["docker", "process
 
 
 def check_capabilities(scenario: Scenario, can: frozenset[str], who: str, advice: str) -> None:
-    """Check that the cluster can do what the scenario needs.
-
-    Raises:
-        BadInput: it names what lacks, and the steps that need it.
-    """
+    """Raise BadInput, with what lacks and the steps that need it, unless a cluster can do what the scenario needs."""
     if lacking := scenario.needs - can:
         steps = dict.fromkeys(step.key for step in scenario.steps if step.required & lacking)
         named = f" for {', '.join(steps)}" if steps.keys() - lacking else ""

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
 
+from clusters.attached import connection
+from clusters.attached.cluster_file import ClusterFile, Described
 from clusters.attached.discover import Broker, Discovered
 from clusters.run import attached
 from clusters.run.attached import OpenFault, open_faults, planned
+from clusters.run.prepare import prepare
 from clusters.runtimes.ports import Endpoint
 from clusters.scenario.scenario import Scenario
 from history.errors import BadInput
@@ -19,18 +23,21 @@ from history.events import Event
 HOOK = {"run": ["true", "{broker}"]}
 
 
+def document(*steps: dict[str, Any], replicas: int = 3) -> dict[str, Any]:
+    """Return the content of a scenario of one topic with two partitions."""
+    return {
+        "name": "s",
+        "why": "w",
+        "cluster": {"brokers": 3},
+        "topics": {"orders": {"replicas": ["A", "B", "C"][:replicas], "partitions": 2}},
+        "load": {"topic": "orders", "rate": 100, "record_bytes": 1000},
+        "phases": [{"one": list(steps) or [{"hold": "1s"}]}],
+    }
+
+
 def scenario(*steps: dict[str, Any], replicas: int = 3) -> Scenario:
-    """Return a scenario of one topic with two partitions."""
-    return Scenario.model_validate(
-        {
-            "name": "s",
-            "why": "w",
-            "cluster": {"brokers": 3},
-            "topics": {"orders": {"replicas": ["A", "B", "C"][:replicas], "partitions": 2}},
-            "load": {"topic": "orders", "rate": 100, "record_bytes": 1000},
-            "phases": [{"one": list(steps) or [{"hold": "1s"}]}],
-        }
-    )
+    """Return that scenario."""
+    return Scenario.model_validate(document(*steps, replicas=replicas))
 
 
 @pytest.fixture
@@ -53,7 +60,7 @@ def described(folder: Path, **entries: Any) -> Path:
     return file
 
 
-def refusal(of: Scenario, file: Path) -> str:
+def refusal(of: Scenario, file: Path | Described) -> str:
     """Return the sentence with which a plan is refused."""
     with pytest.raises(BadInput) as raised:
         planned(of, file)
@@ -109,6 +116,19 @@ def test_what_is_allowed_is_planned(brokers: list[int], tmp_path: Path) -> None:
     file = described(tmp_path, hooks={**HOOKS, "stop": HOOK}, allow=["kill", "stop"], caps={"partitions": 2})
     own, _ = planned(scenario(KILL, {"start": "leader of orders-0"}, {"restart": "B"}), file)
     assert [step.key for step in own.steps] == ["kill", "start", "restart"]
+
+
+def test_a_connection_s_secret_is_only_in_its_own_file(brokers: list[int], tmp_path: Path) -> None:
+    """The run's folder has it in ``work/``, which is not sealed, and the refusals name the connection."""
+    extra = {"security.protocol": "SASL_PLAINTEXT", "sasl.mechanism": "PLAIN"}
+    staging = connection.described("staging", extra, "b1:9092", "ann", "planted")
+    assert "exceeds what connection staging/extra permits" in refusal(
+        scenario(), replace(staging, cluster=ClusterFile(bootstrap=["b1:9092"], caps={"partitions": 1}))
+    )
+
+    run = prepare(document(), kafka="", runs=tmp_path, cluster=staging)
+    holding = [file for file in run.rglob("*") if file.is_file() and b"planted" in file.read_bytes()]
+    assert holding == [run / "work" / "security" / "client.properties"]
 
 
 def test_too_few_brokers_are_refused(brokers: list[int], tmp_path: Path) -> None:
