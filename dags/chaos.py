@@ -47,6 +47,12 @@ PARAMS = {
         },
         description="Where brokers and clients run",
     ),
+    "cluster": Param(
+        None,
+        type=["null", "string"],
+        title="Cluster",
+        description="Of somebody else: a connection of type kafka, or a cluster file's absolute path; empty: a new one",
+    ),
     "rate": Param(
         None,
         type=["null", "number"],

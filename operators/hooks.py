@@ -1,8 +1,9 @@
-"""Configure Spark, Docker and S3 from Airflow's connections (environment, database or secrets backend)."""
+"""Read Airflow's connections (environment, database or secrets backend) of Spark, Docker, S3 and Kafka clusters."""
 
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
 from airflow.sdk import BaseHook, BaseOperator
@@ -14,9 +15,11 @@ from history.errors import BadInput
 if TYPE_CHECKING:
     from airflow.sdk import Connection, Context
 
+    from clusters.attached.cluster_file import Described
+
 
 def connection(name: str) -> Connection | None:
-    """Return Airflow's connection of a name, if there is one."""
+    """Return Airflow's connection, if there is one."""
     try:
         return BaseHook.get_connection(name)
     except AirflowNotFoundException:
@@ -75,6 +78,20 @@ class ObjectStoreHook(AccessHook):
             "AWS_ENDPOINT_URL": extra.get("endpoint_url"),
             "AWS_REGION": extra.get("region_name"),
         }
+
+
+def cluster_named(name: str) -> Path | Described:
+    """Return a cluster file's absolute path, or a connection's cluster; raise BadInput if that is wrong."""
+    if name.startswith("/"):
+        return Path(name)
+    from clusters.attached.connection import described  # heavy for DAG parsing
+
+    stored = connection(name)
+    if stored is None or stored.conn_type != "kafka":
+        what = "not defined" if stored is None else f"of type {stored.conn_type}"
+        raise BadInput(f"The connection {name} is {what}; name one of type kafka, or an absolute path.")
+    address = f"{stored.host}:{stored.port}" if stored.port else stored.host or ""
+    return described(name, stored.extra_dejson, address, stored.login or "", stored.password or "")
 
 
 class ConnectedOperator(BaseOperator):

@@ -18,7 +18,7 @@ from history.access import variables
 from history.errors import BadInput, EvidenceError, HarnessError, PlimsollError
 from history.events import read_events
 from history.folder import RunFolder
-from operators.hooks import ConnectedOperator, DockerHook, ObjectStoreHook, SparkHook
+from operators.hooks import ConnectedOperator, DockerHook, ObjectStoreHook, SparkHook, cluster_named
 from operators.host import HostTrigger
 from service.progress import logged
 from service.stages import QUEUE, RESOLVE, recording_queue
@@ -31,11 +31,7 @@ if TYPE_CHECKING:
 
 
 def asked_params(context: Context) -> dict[str, Any]:
-    """Return a DAG run's parameters; Airflow accepts any name.
-
-    Raises:
-        BadInput: the DAG has no such parameter.
-    """
+    """Return a DAG run's parameters; raise BadInput if the DAG lacks one, since Airflow accepts any name."""
     params, known = dict(context["params"]), context["dag"].params
     for name in params:
         if name not in known:
@@ -92,6 +88,8 @@ class PrepareRun(ConnectedOperator):
         scenario: str | Mapping[str, Any] | None = self.scenario or content
         if not scenario:
             raise BadInput("No scenario was given; set the parameter scenario, or run_dir.")
+        if name := params.get("cluster"):
+            params["cluster"] = cluster_named(name)
         return experiment.prepare(scenario, runs=Path(runs) if runs else runs_folder(), **params)
 
 
@@ -201,8 +199,7 @@ class RunPhase(RunStep):
 class StartCluster(RunStep):
     """Start the cluster; remove it if only a part starts, because no teardown follows a failed setup.
 
-    A second start is rejected. If this DAG run was cleared, its first cluster is removed, because no teardown follows;
-    another DAG run's cluster stays.
+    A second start is rejected. If this DAG run was cleared, its first cluster is removed; another DAG run's stays.
     """
 
     def execute(self, context: Context) -> None:

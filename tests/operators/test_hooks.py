@@ -1,18 +1,20 @@
-"""What Airflow's connections say of Spark, Docker and S3."""
+"""What Airflow's connections say of Spark, Docker, S3 and Kafka clusters."""
 
 from __future__ import annotations
 
 import json
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 from airflow.sdk import BaseHook, Connection
 from airflow.sdk.exceptions import AirflowNotFoundException
 
+from clusters.runtimes.ports import Endpoint
 from history import access
 from history.errors import BadInput
-from operators.hooks import AccessHook, DockerHook, ObjectStoreHook, SparkHook
+from operators.hooks import AccessHook, DockerHook, ObjectStoreHook, SparkHook, cluster_named
 from operators.judge import Judge
 from operators.steps import Reap
 from spark.connection import SparkConnection, spark_connection
@@ -82,6 +84,39 @@ def test_a_stored_connection_says_where_s3_is(monkeypatch: pytest.MonkeyPatch) -
         "AWS_ENDPOINT_URL": "http://store:9000",
         "AWS_REGION": "eu-west-1",
     }
+
+
+def test_a_stored_connection_describes_a_cluster(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Host and port are a broker, extra has the entries of a cluster file; login and password are the client's."""
+    extra = {"security.protocol": "SASL_SSL", "sasl.mechanism": "PLAIN", "topics": {"prefix": "chaos-"}}
+    kafka = Connection(conn_id="staging", conn_type="kafka", host="b1", port=9092, login="ann", extra=json.dumps(extra))
+    kafka.password = "planted"
+    stored(monkeypatch, kafka)
+
+    found = cluster_named("staging")
+    assert not isinstance(found, Path)
+    assert (found.cluster.bootstrap, found.cluster.topics.prefix) == ([Endpoint("b1", 9092)], "chaos-")
+    assert 'username="ann" password="planted"' in found.settings["sasl.jaas.config"]
+
+
+def test_an_absolute_path_is_a_cluster_file() -> None:
+    """No connection is read for it."""
+    assert cluster_named("/etc/plimsoll/mine.yaml") == Path("/etc/plimsoll/mine.yaml")
+
+
+@pytest.mark.parametrize(
+    ("name", "sentence"),
+    [
+        ("production", "The connection production is not defined; name one of type kafka, or an absolute path."),
+        ("store", "The connection store is of type aws; name one of type kafka, or an absolute path."),
+    ],
+)
+def test_a_connection_that_is_no_cluster_is_rejected(monkeypatch: pytest.MonkeyPatch, name: str, sentence: str) -> None:
+    """One sentence says what it is."""
+    stored(monkeypatch, Connection(conn_id="store", conn_type="aws", host="b1:9092"))
+    with pytest.raises(BadInput) as refused:
+        cluster_named(name)
+    assert str(refused.value) == sentence
 
 
 def test_a_task_has_its_own_connections_and_its_children_none(monkeypatch: pytest.MonkeyPatch) -> None:

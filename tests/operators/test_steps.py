@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException, TaskDeferred
 
+from clusters.attached.cluster_file import Described
 from clusters.run import experiment, host
 from clusters.run.leftovers import end_lease, write_lease
 from clusters.run.stages import TEAR_DOWN, Stage
@@ -29,7 +30,8 @@ from tests.clusters.fakes import plan_of, write_plan
 from tests.clusters.noted import note_calls
 
 PARAMS = {"kafka": "3.9.1", "runtime": "auto", "rate": None, "seed": 7, "subnet": None}
-PARAMS |= dict.fromkeys(("run_dir", "runs", "scenario", "changes", "labels", "at_once", "upload")) | {"judge": True}
+NONE = ("run_dir", "runs", "scenario", "changes", "labels", "at_once", "upload", "cluster")
+PARAMS |= dict.fromkeys(NONE) | {"judge": True}
 START = Stage("start_cluster", "starting the cluster", 1.0, role="start")
 
 
@@ -94,7 +96,7 @@ def test_resolve_prepares_what_was_asked_for(monkeypatch: pytest.MonkeyPatch, tm
 
     assert made == str(tmp_path / "new-run")
     wanted = {"kafka": "3.9.1", "runtime": "auto", "rate": None, "seed": 7, "subnet": None}
-    wanted |= {"changes": None, "labels": None}
+    wanted |= {"changes": None, "labels": None, "cluster": None}
     assert asked == {"scenario": "steady", "runs": tmp_path, **wanted}
 
 
@@ -128,6 +130,20 @@ def test_resolve_prepares_a_scenario_that_is_given_whole(monkeypatch: pytest.Mon
     PrepareRun(task_id="resolve").execute(context(scenario={"name": "mine"}, runs="/elsewhere"))
 
     assert (asked["scenario"], asked["runs"]) == ({"name": "mine"}, Path("/elsewhere"))
+
+
+def test_resolve_passes_a_cluster_s_description(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """A path is passed on; a connection is read in this task alone, and a wrong one is bad input."""
+    asked = prepares(monkeypatch, tmp_path / "new-run")
+    resolve = PrepareRun(task_id="resolve", scenario="steady")
+    resolve.execute(context(cluster="/etc/mine.yaml"))
+    assert asked["cluster"] == Path("/etc/mine.yaml")
+
+    monkeypatch.setenv("AIRFLOW_CONN_STAGING", '{"conn_type": "kafka", "host": "b1", "port": 9092}')
+    resolve.execute(context(cluster="staging"))
+    assert isinstance(asked["cluster"], Described)
+    with pytest.raises(AirflowFailException, match="The connection production is not defined"):
+        resolve.execute(context(cluster="production"))
 
 
 def test_resolve_refuses_a_run_without_a_scenario() -> None:
