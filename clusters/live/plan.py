@@ -53,12 +53,13 @@ class AttachedBroker(_Planned):
 class AttachedCluster(_Planned):
     """A cluster that somebody else runs.
 
-    ``kafka_version`` is ``unknown`` if it cannot be determined. ``id_prefix`` precedes ids of clients, groups and
+    ``scenario_digest`` is that of the scenario as written. ``id_prefix`` precedes ids of clients, groups and
     transactions.
     """
 
     kind: Literal["attached"] = "attached"
     cluster_id: str
+    scenario_digest: str
     mode: Mode
     kafka_version: str = "unknown"
     brokers: dict[int, AttachedBroker]

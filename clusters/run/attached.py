@@ -65,7 +65,7 @@ def planned(scenario: Scenario, given: Path | Described) -> tuple[Scenario, Atta
         ) from error
     if over := list(over_caps(own, described.caps)):
         raise BadInput(f"Scenario {scenario.name} exceeds what {source} permits: {'; '.join(over)}.")
-    return own, _cluster(own, described, found, token)
+    return own, _cluster(scenario, own, described, found, token)
 
 
 def _check_may_run(scenario: Scenario, described: ClusterFile, source: Path) -> None:
@@ -79,9 +79,10 @@ def _check_may_run(scenario: Scenario, described: ClusterFile, source: Path) -> 
             raise BadInput(f"{where}; {source} does not permit the fault {forbidden[0]}: name it under allow.")
 
 
-def _cluster(scenario: Scenario, described: ClusterFile, found: Discovered, token: str) -> AttachedCluster:
+def _cluster(given: Scenario, own: Scenario, described: ClusterFile, found: Discovered, token: str) -> AttachedCluster:
     return AttachedCluster(
         cluster_id=found.cluster_id,
+        scenario_digest=given.digest,
         mode=found.mode,
         id_prefix=f"{described.topics.prefix}{token}-",
         brokers={
@@ -91,7 +92,7 @@ def _cluster(scenario: Scenario, described: ClusterFile, found: Discovered, toke
                 rack=found.brokers[number].rack,
                 settings=dict(found.brokers[number].settings),
             )
-            for number in scenario.cluster.broker_ids.values()
+            for number in own.cluster.broker_ids.values()
             if (address := found.brokers[number].address)
         },
         description=described,
@@ -174,6 +175,7 @@ def _manifest(world: World) -> Manifest:
     return manifest_of(
         world,
         origin="attached",
+        scenario_digest=cluster.scenario_digest,
         kafka_jars_digest="",
         nodes=[
             NodeInfo(

@@ -39,6 +39,7 @@ def made_manifest(world: World, configs: dict[str, dict[str, str]]) -> Manifest:
     java, made = world.plan.java, world.plan.made
     return manifest_of(
         world,
+        scenario_digest=world.scenario.digest,
         nodes=[_node_info(node, configs[node.name]) for node in world.servers.nodes],
         topics=topics_of(world.scenario, {name: topic.config for name, topic in world.scenario.topics.items()}),
         kafka_jars_digest=jars_digest(made.jars.glob("*.jar")),
@@ -68,7 +69,6 @@ def manifest_of(world: World, **of_cluster: Any) -> Manifest:
             run_id=world.folder.run_id,
             scenario_name=scenario.name,
             scenario=scenario.model_dump(),
-            scenario_digest=scenario.digest,
             control=scenario.control,
             faults=scenario.faults,
             traits=traits_by_step(),

@@ -32,7 +32,12 @@ def servers(tmp_path: Path, silent: set[str], monkeypatch: pytest.MonkeyPatch) -
     file = ClusterFile.model_validate({"bootstrap": ["b1:9092"], "hooks": {"kill": HOOK, "start": HOOK}})
     brokers = {number: AttachedBroker(host=f"b{number}", port=9092, rack=None, settings={}) for number in (1, 2, 3)}
     cluster = AttachedCluster(
-        cluster_id="abc", mode="kraft", id_prefix="plimsoll-5a3e-", brokers=brokers, description=file
+        cluster_id="abc",
+        scenario_digest="d",
+        mode="kraft",
+        id_prefix="plimsoll-5a3e-",
+        brokers=brokers,
+        description=file,
     )
 
     def answers(_: AttachedServers, node: Node) -> bool:
@@ -64,6 +69,7 @@ def test_connections_have_the_prefix_of_the_cluster_file(monkeypatch: pytest.Mon
     made = plan_of(scenario([{"hold": 1}]))
     cluster = AttachedCluster(
         cluster_id="abc",
+        scenario_digest="d",
         mode="kraft",
         id_prefix="chaos.5a3e-",
         brokers={1: AttachedBroker(host="b1", port=9092)},

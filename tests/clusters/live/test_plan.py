@@ -20,6 +20,7 @@ ATTACHED = Plan(
     seed=7,
     cluster=AttachedCluster(
         cluster_id="kMqF",
+        scenario_digest="d",
         mode="kraft",
         brokers={1: AttachedBroker(host="b-1", port=9092, rack="r", settings={"broker.id": "1"})},
         id_prefix="plimsoll-5a3e-",

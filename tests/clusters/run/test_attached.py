@@ -77,6 +77,14 @@ def test_a_plan_has_the_clusters_brokers_and_own_names(brokers: list[int], tmp_p
     assert (cluster.brokers[3].host, cluster.cluster_id, cluster.mode) == ("b3", "abc", "kraft")
 
 
+def test_runs_of_a_scenario_have_its_digest(brokers: list[int], tmp_path: Path) -> None:
+    """Own names of topics do not change it, another scenario does."""
+    digests = [planned(each, described(tmp_path))[1].scenario_digest for each in (scenario(), scenario(replicas=2))]
+    again, cluster = planned(scenario(), described(tmp_path))
+    assert cluster.scenario_digest == digests[0] != digests[1]
+    assert again.digest != cluster.scenario_digest
+
+
 KILL = {"kill": "leader of orders-0"}
 HOOKS = {"kill": HOOK, "start": HOOK}
 
