@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 import yaml
@@ -29,17 +28,13 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[OwnCluster]:
         yield started
 
 
-def connection(cluster: OwnCluster, folder: Path) -> dict[str, Any]:
+def connection(cluster: OwnCluster, folder: Path, password: str) -> str:
     """Return a connection with librdkafka's settings and the hooks of a cluster file."""
     entries = yaml.safe_load(described(cluster, folder).read_text())
-    client = {"bootstrap.servers": ",".join(entries.pop("bootstrap")), "security.protocol": "SASL_PLAINTEXT"}
-    extra = {name: value for name, value in entries.items() if name != "client"} | client
-    return {
-        "conn_type": "kafka",
-        "login": "ann",
-        "password": "ann-secret",
-        "extra": {**extra, "sasl.mechanisms": "SCRAM-SHA-512"},
-    }
+    del entries["client"]
+    entries["bootstrap.servers"] = ",".join(entries.pop("bootstrap"))
+    extra = {**entries, "security.protocol": "SASL_PLAINTEXT", "sasl.mechanisms": "SCRAM-SHA-512"}
+    return json.dumps({"conn_type": "kafka", "login": "ann", "password": password, "extra": extra})
 
 
 def end_of(airflow: Airflow, named: str, folder: Path) -> str:
@@ -59,18 +54,21 @@ def end_of(airflow: Airflow, named: str, folder: Path) -> str:
 def test_a_connection_describes_the_cluster_of_a_run(
     cluster: OwnCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A hook kills a leader and the run passes; no file of run or log has the password. A missing one is refused."""
+    """A hook kills a leader and the run passes; a wrong connection is refused. No file has a password."""
     (case := tmp_path / "case").mkdir()
-    monkeypatch.setenv("AIRFLOW_CONN_STAGING", json.dumps(connection(cluster, case)))
+    monkeypatch.setenv("AIRFLOW_CONN_STAGING", connection(cluster, case, "ann-secret"))
+    monkeypatch.setenv("AIRFLOW_CONN_WRONG", connection(cluster, case, "another-secret"))
     monkeypatch.setenv("PLIMSOLL_SERVICE", str(tmp_path / "airflow"))
     with used(print) as address:
         airflow = Airflow(address)
         airflow.check(ANY_SCENARIO)
-        assert end_of(airflow, "production", tmp_path) == "failed"
-        assert airflow.tasks(ANY_SCENARIO, "production")[RESOLVE.name] == "failed"
-        refused = log_of(airflow, "production", RESOLVE.name)
-        assert "The connection production is not defined; name one of type kafka, or an absolute path." in refused
-        assert not (tmp_path / "runs").exists()
+        for named, sentence in (
+            ("production", "The connection production is not defined; name one of type kafka, or an absolute path."),
+            ("wrong", "rejects the login"),
+        ):
+            assert end_of(airflow, named, tmp_path) == "failed"
+            assert sentence in log_of(airflow, named)
+            assert not (tmp_path / "runs").exists()
         assert end_of(airflow, "staging", tmp_path) == "success", airflow.tasks(ANY_SCENARIO, "staging")
 
     (run,) = (tmp_path / "runs").iterdir()
@@ -79,10 +77,10 @@ def test_a_connection_describes_the_cluster_of_a_run(
     assert ("injected", True) in kinds
     assert cluster.topics() == OTHERS
     files = [file for part in (run, own_home() / "logs") for file in part.rglob("*") if file.is_file()]
-    assert [file for file in files if b"ann-secret" in file.read_bytes()] == []
+    assert [file for file in files if b"-secret" in file.read_bytes()] == []
 
 
-def log_of(airflow: Airflow, run_id: str, task: str) -> str:
-    """Return a task's log."""
-    folder = Path(airflow.log(ANY_SCENARIO, run_id)) / f"task_id={task}"
+def log_of(airflow: Airflow, run_id: str) -> str:
+    """Return the log of the task that checks the request."""
+    folder = Path(airflow.log(ANY_SCENARIO, run_id)) / f"task_id={RESOLVE.name}"
     return "".join(file.read_text() for file in sorted(folder.rglob("*.log")))
