@@ -15,7 +15,7 @@ _ENTRIES = sorted(ClusterFile.model_fields.keys() - {"addresses", "client"})
 _PEM = {"ca": "truststore.certificates", "certificate": "keystore.certificate.chain", "key": "keystore.key"}
 
 
-def described(name: str, extra: Mapping[str, Any], address: str, login: str, password: str) -> Described:
+def described(name: str, extra: Any, address: str, login: str, password: str) -> Described:
     """Return a connection's cluster; ``address`` counts if ``extra`` has none.
 
     In ``extra``, names with a dot are settings of Java's clients or librdkafka, others entries of a cluster file.
@@ -24,12 +24,14 @@ def described(name: str, extra: Mapping[str, Any], address: str, login: str, pas
         BadInput: brokers are missing, or an entry is wrong; shows no setting's value.
     """
     source = Path(f"connection {name}", "extra")  # rejects relative paths
+    if not isinstance(extra, dict):
+        raise BadInput(f"{source} is no JSON object.")
     entries = {key: value for key, value in extra.items() if "." not in key}
     if unknown := sorted(entries.keys() - _ENTRIES):
         raise BadInput(
             f"{source} has the unknown entry {unknown[0]}; known: {', '.join(_ENTRIES)}, and settings with a dot."
         )
-    settings = {key: str(value) for key, value in extra.items() if "." in key}
+    settings = {key: str(value) for key, value in extra.items() if "." in key and value is not None}
     servers = settings.pop("bootstrap.servers", address)
     entries.setdefault("bootstrap", [each.strip() for each in servers.split(",") if each.strip()])
     if not entries["bootstrap"]:

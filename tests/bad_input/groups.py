@@ -17,6 +17,8 @@ import yaml
 
 from campaigns import kinds
 from campaigns.campaign import Campaign, CampaignFolder
+from clusters.attached.cluster_file import read_cluster_file
+from clusters.attached.connection import described
 from clusters.kafka.builds import reported_version
 from clusters.scenario.scenario import load_scenario
 from clusters.scenario.schedules import randomised_schedule, read_fault_mix
@@ -78,6 +80,21 @@ def _fault_mix(folder: Path, content: bytes) -> object:
     file.write_bytes(content)
     mix = read_fault_mix(file)
     return [randomised_schedule(mix, seed=seed, length_s=200, load=seed % 2 == 1) for seed in range(4)]
+
+
+def _cluster_file(folder: Path, content: bytes) -> object:
+    file = folder / "mine.yaml"
+    file.write_bytes(content)
+    return read_cluster_file(file)
+
+
+def _connection(_: Path, content: bytes) -> object:
+    try:
+        extra = json.loads(content)
+    except (ValueError, RecursionError):  # Airflow reads it
+        extra = {}
+    found = described("staging", extra, "", "", "")
+    return found, found.access
 
 
 def _planned(kind: str, folder: Path, content: bytes) -> object:
@@ -164,6 +181,21 @@ _VERDICT = {
 }
 _SUMMARY = {"campaign_id": "c", "created_at": "2026-01-01T00:00:00+00:00", "state": "pass", "sentence": "All is well."}
 _EVENT = {"t_ns": 5, "wall": "2026-01-01T00:00:00+00:00", "kind": "phase_started", "phase": "steady", "detail": {}}
+_CLUSTER = {
+    "bootstrap": ["b1:9092"],
+    "topics": {"prefix": "chaos-"},
+    "caps": {"rate": "1MB/s", "partitions": 3, "bytes": "1GB", "duration": "5m"},
+    "allow": ["pause"],
+    "hooks": {"pause": {"run": ["ssh", "{host}", "pause"], "limit": "5s"}, "resume": {"run": ["/opt/resume"]}},
+    "down": "until_start",
+}
+_CLIENT = {
+    "security.protocol": "SASL_SSL",
+    "sasl.mechanisms": "PLAIN",
+    "sasl.username": "ann",
+    "sasl.password": "ann-secret",
+    "group.id": "g",
+}
 _SCENARIOS = ("survived_faults", "exactly_once", "group_members", "shaped_load")
 _EXAMPLES: Mapping[Origin, str] = {
     "operations": "operations.jsonl",
@@ -187,6 +219,8 @@ def groups() -> list[Group]:
             for kind in map(kinds.of, kinds.names())
             if not kind.settings_file
         ),
+        Group("cluster file", {"mine": dumped(_CLUSTER)}, _cluster_file, yaml_mutations),
+        Group("connection", {"extra": json.dumps(_CLUSTER | _CLIENT)}, _connection, json_mutations),
         Group("demand", {"csv": _metrics_by_hour()}, _demand, text_mutations, most=60),
         *(
             Group(

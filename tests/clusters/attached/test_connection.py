@@ -19,7 +19,7 @@ SECRET = "planted"
 LOGS_IN = {"security.protocol": "SASL_PLAINTEXT", "sasl.mechanism": "SCRAM-SHA-512"}
 
 
-def of(extra: dict[str, Any], address: str = "b1:9092", login: str = "", secret: str = "") -> Described:
+def of(extra: Any, address: str = "b1:9092", login: str = "", secret: str = "") -> Described:
     """Return the cluster of the connection ``staging``."""
     return described("staging", extra, address, login, secret)
 
@@ -116,6 +116,7 @@ def test_settings_are_kept_in_the_runs_work_for_their_owner_alone(tmp_path: Path
 @pytest.mark.parametrize(
     ("extra", "sentence"),
     [
+        (["b1:9092"], "connection staging/extra is no JSON object."),
         ({"bootstrap.servers": ""}, "The connection staging has no brokers; set bootstrap.servers in its extra, or "),
         ({"bootstrap.servers": "b1"}, "connection staging/extra: bootstrap.0: 'b1' is no address such as "),
         ({"password": SECRET}, "connection staging/extra has the unknown entry password; known: allow, bootstrap, "),
@@ -125,7 +126,7 @@ def test_settings_are_kept_in_the_runs_work_for_their_owner_alone(tmp_path: Path
         ({"hooks": {"logs": {"run": "ssh {host}"}}}, "connection staging/extra: hooks.logs: no shell runs hooks; "),
     ],
 )
-def test_a_wrong_connection_is_one_sentence(extra: dict[str, Any], sentence: str) -> None:
+def test_a_wrong_connection_is_one_sentence(extra: Any, sentence: str) -> None:
     """It names the entry, and shows no setting's value."""
     with pytest.raises(BadInput) as refused:
         of(extra)
