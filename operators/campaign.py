@@ -290,8 +290,8 @@ class Conclude(CampaignStep):
             raise AirflowSkipException("Another round follows; its end has the result.")
         with self.stage():
             result = runner.conclude(self.folder, places(context))
-        extra = {"campaign": result.campaign_id, "state": result.state, "page": str(self.folder.page)}
-        context["outlet_events"][CAMPAIGNS].extra = extra
+        about = {"campaign": result.campaign_id, "state": result.state, "page": str(self.folder.page)}
+        context["outlet_events"][CAMPAIGNS].extra.update(about)
         self.log.info("%s", result.sentence)
         self.log.info("page: %s", self.folder.page)
         if result.state == "fail":

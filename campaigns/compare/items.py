@@ -14,6 +14,7 @@ from clusters.kafka.builds import reported_version
 from clusters.kafka.jars import version_of
 from clusters.kafka.servers import check_storage, choose_mode
 from clusters.scenario.scenario import Scenario, load_scenario
+from history.kafka_settings import unknown_setting
 from history.kafka_versions import Mode
 
 BENCHMARK = {"jvm": "production", "metrics": True}
@@ -110,9 +111,10 @@ def _view(question: Settings, role: str, scenario: str) -> dict[str, Any]:
     loaded = load_scenario(scenario)
     own = load_scenario(scenario, combined(question.changes, side.changes))
     timers = {name: None for name in loaded.cluster.config if name.endswith(".ms")}
-    of_mode = _SHIPPED_OF_MODE[_mode(side, own)]
+    of_mode, version = _SHIPPED_OF_MODE[_mode(side, own)], version_of(reported_version(side.kafka))
+    shipped = {name: value for name, value in _SHIPPED.items() if not unknown_setting("broker", name, [version])}
     phases = [_patient(phase) for phase in loaded.model_dump()["phases"]]
-    config = {**timers, **_SHIPPED, **of_mode.get("config", {})}
+    config = {**timers, **shipped, **of_mode.get("config", {})}
     return {"cluster": {"session_timeout": of_mode["session_timeout"], "config": config}, "phases": phases}
 
 

@@ -16,6 +16,7 @@ from clusters.paths import ROOT
 from clusters.scenario.scenario import load_scenario
 from commands.app import app
 from history.errors import BadInput
+from history.kafka_versions import Version
 from reports.compare_page import render
 from tests.campaigns.comparison import P99, run_rows
 
@@ -122,6 +123,18 @@ def test_matched_keeps_the_short_timers_and_shipped_drops_them():
     assert [phase.steps[-2].limit for phase in same_settings.phases[2:]] == [60]
     assert [phase.steps[-2].limit for phase in default_settings.phases[2:]] == [120]
     assert same_settings.topics == default_settings.topics
+
+
+@pytest.mark.parametrize(("kafka", "own"), [("3.9.1", {"controlled.shutdown.retry.backoff.ms"}), ("4.4.0", set())])
+def test_default_settings_are_those_of_the_version(kafka: str, own: set[str]):
+    """A timer that only older versions have is set on these alone, since a run rejects unknown settings."""
+    items = made(base=kafka, head=kafka, view="default_settings").items
+    scenarios = [load_scenario(item.scenario, item.changes) for item in items]
+
+    assert {scenario.unknown_setting([Version.parse(kafka)]) for scenario in scenarios} == {None}
+    timers = {"auto.leader.rebalance.enable", "broker.heartbeat.interval.ms"}
+    timers |= {"replica.high.watermark.checkpoint.interval.ms", *own}
+    assert {frozenset(scenario.cluster.config) for scenario in scenarios} == {frozenset(timers)}
 
 
 def test_each_side_is_shipped_with_the_timers_of_its_own_mode():
