@@ -22,6 +22,7 @@ from history.events import errors_of, stage_events
 from history.folder import RunFolder
 from operators.assets import CAMPAIGNS
 from operators.hooks import ConnectedOperator
+from operators.links import CampaignPage, campaign_page
 from operators.steps import asked_params
 from service.api import ACTIVE
 from service.processes import kill_descendants
@@ -166,7 +167,7 @@ class RecordItem(CampaignStep, TriggerDagRunOperator):
                 self._wait()  # this task was cleared or killed
         if is_retry and before and _had_fault(_run_of(task, self.trigger_dag_id, before)):
             raise AirflowFailException(f"{before} had a fault, and another try would be another experiment.")
-        self.log.info("%s: %s on Kafka %s", item.name, item.scenario, item.kafka)
+        self.log.info("%s: %s on Kafka %s, in DAG run %s", item.name, item.scenario, item.kafka, self.trigger_run_id)
         try:
             super().execute(context)
         except DagRunTriggerException:
@@ -282,6 +283,8 @@ class NextRound(TriggerDagRunOperator):
 class Conclude(CampaignStep):
     """Write result, page and index, unless another round follows; fail if the state is fail."""
 
+    operator_extra_links = (CampaignPage(),)
+
     def execute(self, context: Context) -> str:
         from campaigns import runner
 
@@ -293,7 +296,7 @@ class Conclude(CampaignStep):
         about = {"campaign": result.campaign_id, "state": result.state, "page": str(self.folder.page)}
         context["outlet_events"][CAMPAIGNS].extra.update(about)
         self.log.info("%s", result.sentence)
-        self.log.info("page: %s", self.folder.page)
+        self.log.info("page: %s", campaign_page(self.folder.path) or self.folder.page)
         if result.state == "fail":
             raise AirflowFailException(f"{result.sentence} See {self.folder.page}.")
         return str(self.folder.page)

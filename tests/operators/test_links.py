@@ -6,9 +6,21 @@ from pathlib import Path
 
 import pytest
 
+from operators.campaign import Conclude
 from operators.judge import Judge
 from operators.publish import Publish
 from service.airflow_home import PAGES
+
+
+def test_a_campaigns_button_leads_to_its_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The page is that of its kind and name; without a pages server there is no button."""
+    step = Conclude(task_id="x", campaign=str(tmp_path / "site" / "fuzz" / "c1"))
+    monkeypatch.setenv(PAGES, "http://127.0.0.1:8081/")
+    (link,) = step.operator_extra_links
+
+    assert link.get_link(step, ti_key=None) == "http://127.0.0.1:8081/site/fuzz/c1/index.html"
+    monkeypatch.delenv(PAGES)
+    assert link.get_link(step, ti_key=None) == ""
 
 
 @pytest.mark.parametrize("kind", [Judge, Publish])
