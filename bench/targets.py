@@ -86,11 +86,11 @@ TARGETS = {
         Target("watched_broker_cpu", "added to each broker", "most", 0.02, "CPUs"),
         Target("watched_p99", "p99 of another load, in times of that without the watch", "most", 1.05, "x"),
         Target("attached_load", "load of an attached run, in times of an own one", "least", 0.95, "x"),
-        *(Target(f"at_once_{number}", f"correctness runs of 30 s, {number} at once", "least", None, "runs/h")
+        *(Target(f"at_once_{number}", f"runs of 30 s, {number} at once", "least", None, "runs/h")
           for number in AT_ONCE),
-        *(Target(f"unknown_{number}", f"share of them that cannot be judged, {number} at once",
+        *(Target(f"unknown_{number}", f"unknown share, {number} at once",
                  "most", MOST_UNKNOWN if number == CHOSEN else None, "") for number in AT_ONCE),
-        Target("at_once_gain", "most runs per hour with few unknown verdicts, in times of single runs",
+        Target("at_once_gain", "best of these, in times of single runs",
                "least", 2.5, "x"),
     )
 }  # fmt: skip
