@@ -26,7 +26,7 @@ from service.live_metrics import families
 RECENT_S = 7 * 86_400.0  # since a campaign's last event
 _KINDS, _STATES = ("benchmark", "run", "other"), ("admitted", "waiting")
 _ITEM_STATES = ("pending", "recording", "recorded", "failed")
-_FAMILIES: tuple[Any, ...] = (
+_FAMILIES: tuple[tuple[Any, str, str, list[str]], ...] = (
     (Gauge, "plimsoll_host_runs", "Runs and other work on this host's list", ["kind", "state"]),
     (Gauge, "plimsoll_host_slots", "How many runs the host may have at once now", []),
     (Info, "plimsoll_host_run", "A run or other work on this host's list", ["run"]),
