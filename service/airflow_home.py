@@ -50,10 +50,10 @@ _SETTINGS = {
 
 def environment(home: Path, **more: str) -> dict[str, str]:
     """Return the environment of this home's commands, without other Airflows' settings."""
-    inherited = {name: value for name, value in os.environ.items() if not name.startswith("AIRFLOW__")}
+    kept = {name for name in os.environ if not name.startswith("AIRFLOW__") or name.startswith("AIRFLOW__METRICS__")}
     python_path = [str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])]
     return {
-        **inherited,
+        **{name: os.environ[name] for name in kept},
         **_SETTINGS,
         DATABASE: sqlite_address(home, _DATABASE_LIMIT_S),
         "AIRFLOW_HOME": str(home),

@@ -95,10 +95,12 @@ def a_quiet_host() -> Iterator[None]:
         yield
 
 
-@pytest.fixture(autouse=True)
-def own_host(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Give each test an empty list of this host's runs, so that it does not wait for others."""
-    monkeypatch.setattr(host, "HOST", tmp_path_factory.getbasetemp() / f"host-{uuid4().hex}")
+@pytest.fixture(scope="module", autouse=True)
+def own_host(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Give each file an empty list of this host's runs, so that tests do not wait for others."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(host, "HOST", tmp_path_factory.getbasetemp() / f"host-{uuid4().hex}")
+        yield
 
 
 def pytest_configure() -> None:

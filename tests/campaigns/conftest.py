@@ -1,4 +1,4 @@
-"""A campaign to try."""
+"""A campaign to try, and a list of this host's runs for each test."""
 
 from __future__ import annotations
 
@@ -8,6 +8,13 @@ import pytest
 
 from campaigns.campaign import Campaign, CampaignFolder, Item
 from campaigns.places import Places
+from clusters.run import host
+
+
+@pytest.fixture(autouse=True)
+def own_list(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let no test wait for a run of another one."""
+    monkeypatch.setattr(host, "HOST", tmp_path / "host")
 
 
 @pytest.fixture

@@ -11,15 +11,17 @@ from service import airflow_home
 
 
 def test_the_environment_is_the_project_s_own(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """The environment drops another Airflow's settings, and keeps its connections and PYTHONPATH."""
+    """The environment drops another Airflow's settings, and keeps its connections, metrics and PYTHONPATH."""
     monkeypatch.setenv("AIRFLOW__CORE__DAGS_FOLDER", "/elsewhere")
     monkeypatch.setenv("AIRFLOW__CORE__PARALLELISM_X", "9")
     monkeypatch.setenv("AIRFLOW_CONN_SPARK_DEFAULT", "spark://far:7077")
+    monkeypatch.setenv("AIRFLOW__METRICS__OTEL_ON", "True")
     monkeypatch.setenv("PYTHONPATH", "/mine")
     made = airflow_home.environment(tmp_path, PLIMSOLL_RUNS="steady")
 
     assert made["AIRFLOW__CORE__DAGS_FOLDER"] == str(airflow_home.ROOT / "dags")
     assert "AIRFLOW__CORE__PARALLELISM_X" not in made
+    assert made["AIRFLOW__METRICS__OTEL_ON"] == "True"
     assert made["AIRFLOW_CONN_SPARK_DEFAULT"] == "spark://far:7077"
     assert made["PYTHONPATH"] == f"{airflow_home.ROOT}{os.pathsep}/mine"
     assert (made["AIRFLOW_HOME"], made["PLIMSOLL_RUNS"]) == (str(tmp_path), "steady")
