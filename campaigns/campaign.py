@@ -75,6 +75,12 @@ class Campaign(Strict):
         return [item.name for item in self.items if item.name not in recorded]
 
 
+def _recorded_alike(campaign: Campaign) -> Campaign:
+    """Leave out what plans of earlier versions lack."""
+    alone = [item.model_copy(update={"at_once": False}) for item in campaign.items]
+    return campaign.model_copy(update={"items": alone})
+
+
 class CampaignFolder:
     """``site/<command>/<campaign id>/``: plan, rounds, stage times, result, page, CI reports."""
 
@@ -98,7 +104,7 @@ class CampaignFolder:
     def write_plan(self, campaign: Campaign) -> None:
         """Write the plan; raise BadInput if the folder holds another one."""
         if self.plan.exists():
-            if self.read_plan() == campaign:
+            if _recorded_alike(self.read_plan()) == _recorded_alike(campaign):
                 return
             raise BadInput(f"{self.plan} holds another plan; a campaign's plan never changes, give a new name.")
         self.path.mkdir(parents=True, exist_ok=True)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from campaigns.campaign import CampaignFolder
 from campaigns.places import Places
-from clusters.run.host import sharing_host
+from clusters.run.host import Tell, sharing_host
 from history.errors import BadInput, HarnessError
 from history.folder import SEAL, RunFolder, write_atomically
 from history.remote import RemotePath, check_reachable, path_of, upload_files
@@ -43,22 +43,24 @@ def url_of(folder: CampaignFolder) -> str:
 def upload(folder: CampaignFolder, runs: Iterable[Path]) -> None:
     """Upload a campaign's runs, if requested."""
     if url := url_of(folder):
-        with sharing_host(f"uploading campaign {folder.path.name}", folder.say_waiting):
-            for run in runs:
-                upload_run(RunFolder(run), url)
+        for run in runs:
+            upload_run(RunFolder(run), url, folder.say_waiting)
 
 
-def upload_run(run: RunFolder, url: str) -> RemotePath:
-    """Upload what the store lacks of a sealed run; return where it is.
+def upload_run(run: RunFolder, url: str, tell: Tell) -> RemotePath:
+    """Upload what the store lacks of a sealed run, beside no benchmark; return where it is.
 
     Raises:
         BadInput: the store has another run of the same name.
-        HarnessError: the store does not answer, or rejects the upload.
+        HarnessError: the run was not collected, or the store fails.
     """
     target = _store(url)
+    if not run.is_sealed:
+        raise HarnessError(f"{run.path} was not collected, so it is not uploaded.")
     try:
-        upload_sealed(run, target / "runs" / run.run_id)
-        upload_judged(run, Places.beside(run.path.parent).archive / f"{run.run_id}.parquet", target)
+        with sharing_host(f"uploading {run.run_id}", tell):
+            upload_sealed(run, target / "runs" / run.run_id)
+            upload_judged(run, Places.beside(run.path.parent).archive / f"{run.run_id}.parquet", target)
     except OSError as error:
         why = " ".join(str(error).split())[:300].rstrip(".")
         raise HarnessError(

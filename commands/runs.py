@@ -59,25 +59,32 @@ def record_and_judge(scenario: str, upload: str | None = None, **request: Any) -
         planned = read_plan(run).scenario  # with the cluster's brokers
     progress = Progress(stages(planned), run, lambda line: say(line.rstrip("\n")))
     progress.begin(planned)
-    dag_id, ended_before = dag_of(planned), ended_for_memory()
+    ended_before = ended_for_memory()
     with ExitStack() as held:
-        airflow = _hold(held, run, dag_id, progress)
-        try:
-            succeeded = run_dag(
-                airflow,
-                dag_id,
-                {"run_dir": str(run.path), "upload": upload},
-                run_id=run.run_id,
-                progress=progress,
-                salvage=partial(_salvage_unsealed, run),
-                limit_s=end_limit_s(planned),
-            )
-        except (KeyboardInterrupt, HarnessError) as error:
-            if isinstance(error, KeyboardInterrupt):  # else its tasks may go on
-                end_lease(run.path)
-            say(f"run: {run.path}")
-            raise
-    return _concluded(run, planned.name, succeeded, airflow.log(dag_id, run.run_id), memory_ran_out(ended_before))
+        airflow = _hold(held, run, dag_of(planned), progress)
+        succeeded = _followed(airflow, run, planned, progress, upload)
+    log, errors = airflow.log(dag_of(planned), run.run_id), errors_of(run)
+    if upload and not run.verdict_file.is_file():  # another host judged it
+        run = RunFolder(path_of(f"{upload}/runs/{run.run_id}"))
+    return _concluded(run, planned.name, succeeded, log, broke=errors, memory=memory_ran_out(ended_before))
+
+
+def _followed(airflow: Airflow, run: RunFolder, planned: Scenario, progress: Progress, upload: str | None) -> bool:
+    try:
+        return run_dag(
+            airflow,
+            dag_of(planned),
+            {"run_dir": str(run.path)} | ({"upload": upload} if upload else {}),
+            run_id=run.run_id,
+            progress=progress,
+            salvage=partial(_salvage_unsealed, run),
+            limit_s=end_limit_s(planned),
+        )
+    except (KeyboardInterrupt, HarnessError) as error:
+        if isinstance(error, KeyboardInterrupt):  # else its tasks may go on
+            end_lease(run.path)
+        say(f"run: {run.path}")
+        raise
 
 
 def _check(planned: Scenario, upload: str | None) -> None:
@@ -106,10 +113,12 @@ def _salvage_unsealed(run: RunFolder) -> None:
         salvage(run.path)
 
 
-def _concluded(run: RunFolder, scenario: str, succeeded: bool, log: str, memory: str = "") -> Outcome:
+def _concluded(
+    run: RunFolder, scenario: str, succeeded: bool, log: str, *, broke: Sequence[str], memory: str
+) -> Outcome:
     verdict = verdict_of(run)
     code = EXIT_CODES[verdict]
-    errors = [f"The harness broke: {why}" for why in errors_of(run)[:1]]  # others follow from it
+    errors = [f"The harness broke: {why}" for why in broke[:1]]  # others follow from it
     if code == PASS and not succeeded:  # teardown or page failed; the verdict is valid
         code = UNKNOWN
         errors.append("The verdict is valid, but a task after it or the teardown failed.")
@@ -164,7 +173,7 @@ def _outcome(invariant: str, run: str) -> CaseOutcome:
 def _verdict_file(run: RunFolder) -> dict[str, Any]:
     try:
         content = json.loads(run.verdict_file.read_text())
-    except (FileNotFoundError, ValueError, RecursionError):
+    except (OSError, ValueError, RecursionError):
         return {}
     return content if isinstance(content, dict) else {}
 

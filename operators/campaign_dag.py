@@ -119,6 +119,7 @@ def _record(campaign: Any, suffix: str = "", *, at_once: bool, after: bool = Fal
         task_id=f"items{suffix}",
         campaign=campaign,
         at_once_only=bool(suffix),
+        retries=1,
         trigger_rule=TriggerRule.ALL_DONE if after else TriggerRule.ALL_SUCCESS,  # a broken run fails alone
         execution_timeout=_SHORT,
     )

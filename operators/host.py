@@ -9,6 +9,8 @@ from typing import Any
 
 from airflow.triggers.base import BaseTrigger, TriggerEvent
 
+from history.errors import BadInput
+
 
 class HostTrigger(BaseTrigger):
     """Fire with the run folder's path once the host admits the run."""
@@ -26,6 +28,8 @@ class HostTrigger(BaseTrigger):
     async def run(self) -> AsyncIterator[TriggerEvent]:
         from clusters.run.host import LOOK_S, admit  # heavy for DAG parsing
 
+        if not Path(self.run_folder).is_dir():
+            raise BadInput(f"{self.run_folder} is not on this triggerer's host; see queues in docs/airflow.md.")
         while await asyncio.to_thread(admit, Path(self.run_folder), self.at_once, self.name):
             await asyncio.sleep(LOOK_S)
         yield TriggerEvent(self.run_folder)  # type: ignore[no-untyped-call]  # Airflow's

@@ -36,7 +36,7 @@ class Upload(ConnectedOperator):
 
         if not context["params"]["judge"]:
             return self.run  # its campaign uploads it
-        return str(upload_run(RunFolder(Path(self.run)), context["params"]["upload"]))
+        return str(upload_run(RunFolder(Path(self.run)), context["params"]["upload"], self.log.info))
 
 
 class Publish(ConnectedOperator):
@@ -66,6 +66,6 @@ class Publish(ConnectedOperator):
         verdict = json.loads(run.verdict_file.read_text())["verdict"] if run.verdict_file.is_file() else "unknown"
         extra = {"run": str(run.path), "verdict": verdict, "page": str(page)}
         context["outlet_events"][PUBLISHED].add(RUNS, extra=extra)
-        if url and isinstance(run.path, Path):
-            self.log.info("uploaded: %s", upload_run(run, url))
+        if url and isinstance(run.path, Path) and run.is_sealed:
+            self.log.info("uploaded: %s", upload_run(run, url, self.log.info))
         return str(page)

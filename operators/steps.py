@@ -53,24 +53,27 @@ class PrepareRun(ConnectedOperator):
         self.scenario = scenario
 
     def execute(self, context: Context) -> str:
-        from clusters.run.host import AT_ONCE, admit  # heavy for DAG parsing
-
         try:
             params = asked_params(context)
-            at_once = params.pop("at_once") or AT_ONCE
+            at_once = params.pop("at_once")
             run = self._prepared(params)
         except BadInput as error:
             raise AirflowFailException(str(error)) from error  # a retry would not help
         self.log.info("run: %s", run)
-        name = context["run_id"]
         context["ti"].xcom_push("return_value", str(run))  # the watcher needs it, whatever happens
-        if why := admit(run, at_once, name):
-            self.log.info("%s", why)
-            self.defer(trigger=HostTrigger(run=str(run), at_once=at_once, name=name), method_name="admitted")
-        return str(run)
+        return self._admitted(run, at_once, context["run_id"])
 
-    def admitted(self, context: Context, event: str) -> str:  # noqa: ARG002  # Airflow's signature
-        return event
+    def admitted(self, context: Context, event: str) -> str:
+        return self._admitted(Path(event), context["params"]["at_once"], context["run_id"])  # by this host, too
+
+    def _admitted(self, run: Path, at_once: int | None, name: str) -> str:
+        from clusters.run.host import AT_ONCE, admit  # heavy for DAG parsing
+
+        if why := admit(run, at_once or AT_ONCE, name):
+            self.log.info("%s", why)
+            trigger = HostTrigger(run=str(run), at_once=at_once or AT_ONCE, name=name)
+            self.defer(trigger=trigger, method_name="admitted")
+        return str(run)
 
     def _prepared(self, params: dict[str, Any]) -> Path:
         from clusters.run import experiment  # heavy for DAG parsing
@@ -79,7 +82,8 @@ class PrepareRun(ConnectedOperator):
         prepared, runs, content, judge, url = (
             params.pop(name, None) for name in ("run_dir", "runs", "scenario", "judge", "upload")
         )
-        _check_upload(url, needed=bool(judge) and bool(recording_queue()))
+        if judge:  # a campaign uploads its runs
+            _check_upload(url)
         if prepared is not None:
             folder = RunFolder(Path(prepared))
             if folder.is_sealed or not folder.work.is_dir():
@@ -93,12 +97,12 @@ class PrepareRun(ConnectedOperator):
         return experiment.prepare(scenario, runs=Path(runs) if runs else runs_folder(), **params)
 
 
-def _check_upload(url: str | None, *, needed: bool) -> None:
+def _check_upload(url: str | None) -> None:
     from campaigns.upload import check  # heavy for DAG parsing
 
     if url:
         check(url)
-    elif needed:
+    elif recording_queue():
         raise BadInput(
             f"The parameter upload is empty, but {QUEUE} is set, so another host may judge the run; set it to a URL in "
             "an object store, such as s3://bucket/plimsoll."

@@ -15,7 +15,7 @@ INDEX = "/site/index.html"
 
 
 class Pages(SimpleHTTPRequestHandler):
-    """Serve only ``site/`` and the runs' folder.
+    """Serve only ``site/`` and the runs' folder, without ``work/``, which has secrets.
 
     Requests for another host are rejected (DNS rebinding). Only Airflow, on local port ``framed_by``, may frame the
     pages.
@@ -53,7 +53,8 @@ class Pages(SimpleHTTPRequestHandler):
         root = Path(self.directory).resolve()
         found = Path(super().translate_path(path)).resolve()
         inside = f"/{found.relative_to(root)}/" if found.is_relative_to(root) else ""
-        return str(found) if inside.startswith(self.served) else str(root / "nothing" / "here")
+        is_served = inside.startswith(self.served) and inside.split("/")[3:4] != ["work"]
+        return str(found) if is_served else str(root / "nothing" / "here")
 
     def end_headers(self) -> None:
         """Forbid type guessing and foreign frames."""

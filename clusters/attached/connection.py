@@ -40,6 +40,8 @@ def described(name: str, extra: Any, address: str, login: str, password: str) ->
     for hook in cluster.hooks.values():
         if "/" in hook.run[0] and not Path(hook.run[0]).is_absolute():
             raise BadInput(f"{source}: the program {hook.run[0]} has no absolute path.")
+    if any("${" in text for text in (login, password)):
+        raise BadInput(f"{source}: login or password has ${{, which Kafka's clients interpret.")
     in_java = _in_java(settings, login, password)
     if login and not in_java.get("security.protocol", "").startswith("SASL"):
         raise BadInput(f"{source}: a login needs security.protocol, SASL_SSL or SASL_PLAINTEXT.")

@@ -22,6 +22,15 @@ def test_a_plan_is_read_as_it_was_written(tmp_path: Path) -> None:
     assert folder.plan == tmp_path / "compare" / "c1" / "campaign.json"
 
 
+def test_a_plan_of_an_earlier_version_is_resumed(tmp_path: Path) -> None:
+    """Which of its runs may have others beside them is no part of the question."""
+    folder = CampaignFolder.of(tmp_path, "nightly", "c1")
+    folder.write_plan(PLAN)
+    folder.write_plan(PLAN.model_copy(update={"items": [ITEM.model_copy(update={"at_once": True})]}))
+
+    assert folder.read_plan() == PLAN
+
+
 def test_another_plan_is_refused(tmp_path: Path) -> None:
     """What was fixed before the first run stays fixed."""
     folder = CampaignFolder.of(tmp_path, "compare", "c1")

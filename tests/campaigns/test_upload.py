@@ -120,6 +120,16 @@ def test_another_run_of_the_same_name_is_left_as_it_is(
     assert [found.name for found in seal.parent.iterdir()] == ["sealed.json"]
 
 
+def test_a_run_that_was_not_collected_is_not_uploaded(places: Places, store: RemotePath, sent: list[str]) -> None:
+    """Another try would not help, and the sentence does not propose one."""
+    run = RunFolder(places.runs / "run-1")
+    run.work.mkdir(parents=True)
+
+    with pytest.raises(HarnessError, match=r"run-1 was not collected, so it is not uploaded\.$"):
+        upload.upload_run(run, str(store), print)
+    assert sent == []
+
+
 def test_without_a_url_nothing_is_uploaded(folder: CampaignFolder, places: Places, sent: list[str]) -> None:
     """And a campaign that was given one keeps it."""
     upload.upload(folder, [sealed_run(places, "run-1").path])

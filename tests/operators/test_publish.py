@@ -11,7 +11,7 @@ from airflow.sdk import Asset
 
 from campaigns import site, upload
 from history import remote
-from history.folder import RunFolder
+from history.folder import SEAL, RunFolder
 from history.remote import RemotePath
 from operators.assets import PUBLISHED, RUNS
 from operators.publish import Publish, Upload
@@ -45,7 +45,7 @@ def uploaded(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """List the names of runs that were uploaded."""
     names: list[str] = []
 
-    def note(run: RunFolder, url: str) -> RemotePath:
+    def note(run: RunFolder, url: str, _: object) -> RemotePath:
         names.append(run.run_id)
         return RemotePath(url, PurePosixPath("runs")) / run.run_id
 
@@ -77,5 +77,8 @@ def test_a_judged_run_is_uploaded_unless_it_is_in_the_store(
     (tmp_path / "a-run").mkdir()
     here.execute(asked())
     assert uploaded == []
+    here.execute(asked(upload="s3://bucket"))
+    assert uploaded == []  # nothing was collected
+    (tmp_path / "a-run" / SEAL).write_text("{}")
     here.execute(asked(upload="s3://bucket"))
     assert uploaded == ["a-run"]

@@ -121,7 +121,18 @@ def test_a_run_that_the_host_does_not_admit_waits_without_a_worker(
         event = thread.submit(asyncio.run, anext(waits.value.trigger.run())).result()
 
     assert waits.value.method_name == "admitted"
-    assert resolve.admitted({}, event.payload) == str(other)
+    assert resolve.admitted(context(), event.payload) == str(other)
+
+
+def test_a_triggerer_on_another_host_admits_nothing(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """It says that it lacks the run; and the worker asks its own host again, whatever a triggerer says."""
+    away = HostTrigger(run=str(tmp_path / "away"), at_once=2, name="x").run()
+    with ThreadPoolExecutor(1) as thread, pytest.raises(BadInput, match="away is not on this triggerer's host"):
+        thread.submit(asyncio.run, anext(away)).result()
+
+    monkeypatch.setattr(host, "admit", lambda *_: "waiting for its turn, after b1")
+    with pytest.raises(TaskDeferred):
+        PrepareRun(task_id="resolve", scenario="steady").admitted(context(), str(tmp_path))
 
 
 def test_resolve_prepares_a_scenario_that_is_given_whole(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -15,7 +15,8 @@ from service.pages_server import serve
 @pytest.fixture
 def address(tmp_path: Path) -> Iterator[str]:
     """A folder with a site, a run with a report, and files that must not be served."""
-    for name in ("site/index.html", "mine/run-1/report/index.html", "runs/x.html", "secret.txt", "sites/x.html"):
+    secrets = ("runs/x.html", "secret.txt", "sites/x.html", "mine/run-1/work/client.properties")
+    for name in ("site/index.html", "mine/run-1/report/index.html", *secrets):
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text(name)
     server = serve(0, tmp_path / "mine")
@@ -44,10 +45,14 @@ def test_pages_are_served(address: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "path", ["/secret.txt", "/runs/x.html", "/sites/x.html", "/site/../secret.txt", "/site/%2e%2e/secret.txt"]
+    "path",
+    [
+        *("/secret.txt", "/runs/x.html", "/sites/x.html", "/site/../secret.txt", "/site/%2e%2e/secret.txt"),
+        *("/mine/run-1/work/client.properties", "/mine/run-1/work/", "/mine/run-1/report/../work/client.properties"),
+    ],
 )
 def test_nothing_else_is_served(address: str, path: str) -> None:
-    """Paths outside of site and runs are not found, also with ``..``."""
+    """Paths outside of site and runs are not found, also with ``..``, and neither is a run's work folder."""
     assert _status(address + path) == 404
 
 

@@ -140,6 +140,7 @@ def test_a_wrong_connection_is_one_sentence(extra: Any, sentence: str) -> None:
         ({}, "ann", "a login needs security.protocol, SASL_SSL or SASL_PLAINTEXT."),
         ({**LOGS_IN, "security.protocol": "SSL"}, "ann", "a login needs security.protocol, SASL_SSL or "),
         (LOGS_IN, "", "sasl.jaas.config is missing."),
+        (LOGS_IN, "ann${env:HOME}", "login or password has ${, which Kafka's clients interpret."),
         ({**LOGS_IN, "sasl.mechanism": "GSSAPI"}, "ann", "sasl.mechanism=GSSAPI is not supported; PLAIN, "),
         (
             {"security.protocol": "SSL", "ssl.truststore.location": "ca.pem"},
