@@ -18,7 +18,7 @@ from service.stages import ANY_SCENARIO, RESOLVE
 from tests.own_cluster import OwnCluster
 from tests.own_runs import KILL_LEADER, OTHERS, described, scenario, shared
 
-pytestmark = pytest.mark.cluster
+pytestmark = [pytest.mark.cluster, pytest.mark.slow]
 
 
 @pytest.fixture(scope="module")
