@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
 from collections.abc import Sequence
@@ -132,12 +131,12 @@ def _concluded(
 
 def verdict_of(run: RunFolder) -> Verdict:
     """Return the judge's verdict, or unknown without one."""
-    verdict = _verdict_file(run).get("verdict")
+    verdict = run.read_verdict().get("verdict")
     return cast("Verdict", verdict) if verdict in EXIT_CODES else "unknown"
 
 
 def _sentence_of(run: RunFolder) -> str:
-    return str(_verdict_file(run).get("sentence") or NO_VERDICT)
+    return str(run.read_verdict().get("sentence") or NO_VERDICT)
 
 
 def facts_of(run: RunFolder) -> dict[str, Any]:
@@ -146,7 +145,7 @@ def facts_of(run: RunFolder) -> dict[str, Any]:
     return {
         "run": run.path,
         "verdict": verdict_of(run),
-        "sentence": _verdict_file(run).get("sentence"),
+        "sentence": run.read_verdict().get("sentence"),
         "page": page if page.is_file() else None,
     }
 
@@ -156,7 +155,7 @@ def cases_of(run: RunFolder, group: str) -> list[Case]:
     verdict = verdict_of(run)
     return [
         Case(f"invariants.{group}", name, _outcome(found["verdict"], verdict), str(found["reason"] or ""))
-        for name, found in _verdict_file(run).get("invariants", {}).items()
+        for name, found in run.read_verdict().get("invariants", {}).items()
     ]
 
 
@@ -168,14 +167,6 @@ def _outcome(invariant: str, run: str) -> CaseOutcome:
     if invariant == "fail":
         return "fail" if run == "fail" else "skipped"  # allowed, or for review
     return "pass" if invariant == "pass" else "skipped"  # missing evidence shows in the run
-
-
-def _verdict_file(run: RunFolder) -> dict[str, Any]:
-    try:
-        content = json.loads(run.verdict_file.read_text())
-    except (OSError, ValueError, RecursionError):
-        return {}
-    return content if isinstance(content, dict) else {}
 
 
 def judge_again(given: Sequence[str | Path]) -> Outcome:

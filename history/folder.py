@@ -76,6 +76,14 @@ class RunFolder:
     def verdict_file(self) -> Path:
         return self.verdict / "verdict.json"
 
+    def read_verdict(self) -> dict[str, Any]:
+        """Return its content, else {}."""
+        try:
+            content = json.loads(self.verdict_file.read_text())
+        except (OSError, ValueError, RecursionError):
+            return {}
+        return content if isinstance(content, dict) else {}
+
     @property
     def report(self) -> Path:
         return self.path / "report"

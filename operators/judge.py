@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import psutil
@@ -50,8 +49,7 @@ class Judge(ConnectedOperator):
             return
         with sharing_host(f"judging {run.run_id}", self.log.info), performed(JUDGE, run, self.log.info):
             code = judge([run.path])
-        if run.verdict_file.is_file():
-            told = json.loads(run.verdict_file.read_text())
+        if told := run.read_verdict():
             self.log.info("%s", told.get("sentence", ""))
             self.log.info("verdict: %s", told.get("verdict", "unknown"))
         if code:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -63,7 +62,7 @@ class Publish(ConnectedOperator):
         with performed(PUBLISH, run, self.log.info):
             page = publish(run.path)
         self.log.info("page: %s", page_of(run.path, "report", "index.html") or page)
-        verdict = json.loads(run.verdict_file.read_text())["verdict"] if run.verdict_file.is_file() else "unknown"
+        verdict = run.read_verdict().get("verdict", "unknown")
         extra = {"run": str(run.path), "verdict": verdict, "page": str(page)}
         context["outlet_events"][PUBLISHED].add(RUNS, extra=extra)
         if url and isinstance(run.path, Path) and run.is_sealed:

@@ -64,15 +64,15 @@ class PrepareRun(ConnectedOperator):
         return self._admitted(run, at_once, context["run_id"])
 
     def admitted(self, context: Context, event: str) -> str:
-        return self._admitted(Path(event), context["params"]["at_once"], context["run_id"])  # by this host, too
+        return self._admitted(Path(event), context["params"]["at_once"], context["run_id"])  # by this host
 
     def _admitted(self, run: Path, at_once: int | None, name: str) -> str:
         from clusters.run.host import AT_ONCE, admit  # heavy for DAG parsing
 
-        if why := admit(run, at_once or AT_ONCE, name):
+        at_once = at_once or AT_ONCE
+        if why := admit(run, at_once, name):
             self.log.info("%s", why)
-            trigger = HostTrigger(run=str(run), at_once=at_once or AT_ONCE, name=name)
-            self.defer(trigger=trigger, method_name="admitted")
+            self.defer(trigger=HostTrigger(run=str(run), at_once=at_once, name=name), method_name="admitted")
         return str(run)
 
     def _prepared(self, params: dict[str, Any]) -> Path:

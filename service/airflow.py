@@ -37,8 +37,8 @@ from service.follow import end_left
 from service.processes import lives, with_variable
 
 ADDRESS = "127.0.0.1"
-# Scheduler and triggerer would serve logs on all addresses; the api-server reads the files.
 _API_SERVER = airflow("api-server")
+# Scheduler and triggerer would serve logs on all addresses; the api-server reads the files.
 _COMPONENTS = (
     airflow("scheduler", "--skip-serve-logs"),
     ["nice", "-n", "19", *airflow("triggerer", "--skip-serve-logs")],  # not needed at the start
@@ -53,7 +53,7 @@ _CALM = {
 _UP_LIMIT_S = 120.0
 _DOWN_LIMIT_S = 4.0  # ended components free memory for seconds
 _ANSWER_LIMIT_S = 60.0  # SQLite's lock
-# The api-server may wait for a lock on the event loop that must release it; clients send their requests again.
+# The api-server may wait on the event loop that must release the lock; clients ask again.
 _API_LOCK_S = 5.0
 _LOOK_S = 0.5
 # In Airflow's health report: what runs DAGs, and all.
