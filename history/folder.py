@@ -77,7 +77,7 @@ class RunFolder:
         return self.verdict / "verdict.json"
 
     def read_verdict(self) -> dict[str, Any]:
-        """Return its content, else {}."""
+        """Return the verdict, else {}."""
         try:
             content = json.loads(self.verdict_file.read_text())
         except (OSError, ValueError, RecursionError):
