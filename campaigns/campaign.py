@@ -34,15 +34,23 @@ class Strict(BaseModel):
 
 
 class Item(Strict):
-    """One run: ``changes`` is a JSON merge patch (RFC 7396) on the scenario; ``at_once``: others may run beside it."""
+    """One run, on a version or build of Kafka, or on a cluster of others: a cluster file, or a connection of Airflow.
+
+    ``changes`` is a JSON merge patch (RFC 7396) on the scenario; ``at_once``: others may run beside it.
+    """
 
     name: str = Field(pattern=r"^[a-z0-9][a-z0-9._-]*$")
     scenario: str
-    kafka: str
+    kafka: str = ""
+    cluster: str = ""
     changes: dict[str, Any] = Field(default_factory=dict)
     seed: int | None = None
     labels: dict[str, str] = Field(default_factory=dict)
     at_once: bool = False
+
+    @property
+    def runs_on(self) -> str:
+        return f"cluster {Path(self.cluster).name}" if self.cluster else f"Kafka {self.kafka}"
 
 
 class When(TypedDict):
@@ -78,7 +86,15 @@ class Campaign(Strict):
 def _recorded_alike(campaign: Campaign) -> Campaign:
     """Leave out what plans of earlier versions lack."""
     alone = [item.model_copy(update={"at_once": False}) for item in campaign.items]
-    return campaign.model_copy(update={"items": alone})
+    return campaign.model_copy(update={"items": alone, "settings": _without_clusters(campaign.settings)})
+
+
+def _without_clusters(settings: Mapping[str, Any]) -> dict[str, Any]:
+    return {
+        key: _without_clusters(value) if isinstance(value, Mapping) else value
+        for key, value in settings.items()
+        if value or key not in ("cluster", "clusters")
+    }
 
 
 class CampaignFolder:

@@ -81,6 +81,8 @@ class Kind:
     - ``mixed``: except while its items with ``at_once`` run, which come first.
     - ``reads_run_folders``: results come from these, not from archive rows.
     - ``whole_evidence``: a pass requires every check.
+
+    A shell runs the settings that ``commands`` names, such as ``subject.command``.
     """
 
     name: str
@@ -99,6 +101,7 @@ class Kind:
     mixed: bool = False
     reads_run_folders: bool = False
     whole_evidence: bool = False
+    commands: tuple[str, ...] = ()
     one: str = ""
 
     @property
@@ -130,7 +133,10 @@ class Kind:
         return [{**row, **self._lacking(row)} for row in rows] if self.whole_evidence else rows
 
     def _lacking(self, row: Mapping[str, Any]) -> dict[str, str]:
-        lacking = row.get("not_judged") or ()
+        from judge.run import is_beyond_others  # slow to import
+
+        of_others = bool(row.get("cluster"))
+        lacking = [name for name in row.get("not_judged") or () if not (of_others and is_beyond_others(name))]
         if row["verdict"] != "pass" or not lacking:
             return {}
         words = f"Its evidence does not suffice for {len(lacking)} checks, and {self.one or self.name} requires all."
@@ -270,7 +276,9 @@ AT_ONCE = Option(
 
 
 class Campaigns(Protocol):
-    """The ``campaign`` module: ``evidence`` is rows or run folders; ``follow_up``, ``with_recordings`` are optional."""
+    """The ``campaign`` module: ``evidence`` is rows or run folders; ``follow_up``, ``later`` and
+    ``with_recordings`` are optional.
+    """
 
     def plan(self, settings: Mapping[str, Any], **when: Unpack[When]) -> Campaign: ...
     def result(self, campaign: Campaign, evidence: Any, **memory: Any) -> Summary: ...

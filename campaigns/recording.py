@@ -101,6 +101,6 @@ def _item_of(row: Mapping[str, Any]) -> tuple[str, str] | None:
 
 
 def had_fault(run: Path) -> bool:
-    """Return whether a run injected a fault."""
+    """Return whether a run injected a fault, or asked a cluster's owner to."""
     events = RunFolder(run).events
-    return events.exists() and any(event.kind == "inject" for event in read_events(events))
+    return events.exists() and any(event.kind in ("inject", "owner_asked") for event in read_events(events))

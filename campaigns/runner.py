@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 from campaigns import kinds, rounds, upload
@@ -12,6 +13,8 @@ from campaigns.campaign import Campaign, CampaignFolder, Item, check_name
 from campaigns.places import Places
 from campaigns.recording import check_room, collected_runs, counted, recorded_runs, runtime_of
 from campaigns.site import links_from, publish, write_index
+from clusters.attached.cluster_file import Described
+from clusters.attached.named import file_of
 from clusters.run import experiment
 from clusters.run.host import sharing_host
 from history import archive
@@ -37,13 +40,14 @@ def plan(
     seed: int | None,
     places: Places,
     upload_to: str | None = None,
+    cluster_named: Callable[[str], Path | Described] = file_of,
 ) -> CampaignFolder:
     """Plan a campaign, or resume the one with this name, question and seed.
 
-    Everything is downloaded now, so that no run is rejected or delayed later.
+    Everything is downloaded now, so that no run is rejected or delayed later. ``cluster_named`` reads clusters of
+    others by name; the default reads files alone.
 
-    Raises:
-        BadInput: a setting is wrong, a run is impossible, the disk is too small, or the name is taken.
+    Raises: BadInput: a setting is wrong, a run is impossible, the disk is too small, or the name is taken.
     """
     spark_connection(variables())  # fail before anything is recorded
     if upload_to:
@@ -60,8 +64,7 @@ def plan(
     seed = secrets.randbelow(2**31) if seed is None else seed
     with kinds.of(kind).naming_options(settings):
         planned = kinds.of(kind).campaign.plan(settings, campaign_id=campaign_id, created_at=created_at, seed=seed)
-        for item in {(item.scenario, item.kafka, item.labels.get("role")): item for item in planned.items}.values():
-            _check_item(item, planned)
+        _check_items(planned, cluster_named)
     left = rounds.outstanding(folder, planned.items, places) if folder.plan.exists() else planned.items
     check_room(planned.campaign_id, left, places)
     folder.write_plan(planned)
@@ -71,9 +74,21 @@ def plan(
     return folder
 
 
-def _check_item(item: Item, campaign: Campaign) -> None:
+def _check_items(campaign: Campaign, cluster_named: Callable[[str], Path | Described]) -> None:
+    """Check one item of each role, and on clusters of others, which have caps, each that differs."""
+    later: Callable[[Campaign], list[Item]] = getattr(kinds.of(campaign.kind).campaign, "later", lambda _: [])
+    different = {
+        (item.scenario, item.kafka, item.cluster, item.labels.get("role"), str(item.changes) * bool(item.cluster)): item
+        for item in [*campaign.items, *later(campaign)]
+    }
+    for item in different.values():
+        _check_item(item, campaign, cluster_named(item.cluster) if item.cluster else None)
+
+
+def _check_item(item: Item, campaign: Campaign, cluster: Path | Described | None) -> None:
+    made_by = {"kafka": item.kafka, "runtime": runtime_of(campaign)}
     try:
-        experiment.check(item.scenario, kafka=item.kafka, runtime=runtime_of(campaign), changes=item.changes)
+        experiment.check(item.scenario, **made_by, cluster=cluster, changes=item.changes)
     except NoDocker as error:
         kind = kinds.of(campaign.kind)
         if any(option.name == "runtime" for option in kind.options):

@@ -147,6 +147,9 @@ def run(
     seed: Seed = None,
     subnet: Subnet = None,
     upload: Upload = None,
+    remote: Annotated[
+        bool, typer.Option("--remote", help="With --airflow and --upload: its workers share no folder with this host.")
+    ] = False,
     cluster: OwnCluster = None,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="With --cluster: say what the run would do, and do nothing.")
@@ -162,20 +165,15 @@ def run(
         from commands.own_cluster import dry_run as say_what
 
         return say_what(scenario, cluster, rate=rate)
+    asked = {"kafka": kafka, "runtime": runtime, "rate": rate, "seed": seed, "subnet": subnet}
+    if remote:
+        from commands.remote import record_remotely
+
+        return record_remotely(scenario, upload, asked, cluster)
     from commands.runs import record_and_judge
 
     with _serving_metrics(metrics_port, runs.resolve()):
-        return record_and_judge(
-            scenario,
-            kafka=kafka,
-            runtime=runtime,
-            rate=rate,
-            seed=seed,
-            subnet=subnet,
-            upload=upload,
-            cluster=cluster,
-            runs=runs.resolve(),
-        )
+        return record_and_judge(scenario, upload, cluster=cluster, runs=runs.resolve(), **asked)
 
 
 @command(RUN, "judge runs/20260101-120000-steady", runs_java=True, has_verdict=True)

@@ -19,6 +19,7 @@ from history.errors import BadInput
 from history.kafka_versions import CLIENT_RELEASES, DEFAULT_RELEASE
 from history.product import version
 from operators.assets import PUBLISHED
+from operators.dag_settings import deadline, default_args, retries
 from operators.judge import Judge
 from operators.publish import Publish, Upload
 from operators.scenario_doc import ANY_DOC, display_name, doc_of, tags
@@ -162,13 +163,8 @@ def build_any() -> DAG:
 
 
 def _scenario_dag(dag_id: str, **settings: Any) -> DAG:
-    defaults = {
-        "owner": "plimsoll",
-        "retries": 0,  # a retry would be another experiment
-        "execution_timeout": _LIMIT,
-        **recording_queue(),
-    }
-    return DAG(dag_id, schedule=None, default_args=defaults, **settings)
+    defaults = {**default_args(), "execution_timeout": _LIMIT}
+    return DAG(dag_id, schedule=None, default_args=defaults, deadline=deadline(), **settings)
 
 
 def _task(stage: Stage, run: Any) -> RunStep:
@@ -182,7 +178,7 @@ def _repeatable(kind: type[BaseOperator], stage: Stage, **settings: Any) -> Base
         task_id=stage.name,
         execution_timeout=timedelta(seconds=stage.limit_s),
         trigger_rule=_rule(stage),
-        retries=1,
+        retries=retries(),
         retry_delay=_AGAIN_AFTER,
         **settings,
     )

@@ -32,7 +32,8 @@ _RUN = [
     pa.field("kafka_jars_digest", pa.string(), nullable=False),
     pa.field("mode", pa.string(), nullable=False),
     pa.field("runtime", pa.string(), nullable=False),
-    pa.field("jvm", pa.string(), nullable=False),  # fast_start: correctness only
+    pa.field("jvm", pa.string(), nullable=False),  # fast_start: correctness only; "": of a cluster of others
+    pa.field("cluster", pa.string()),  # the id of a cluster of others; null: a made one, or an older row
     pa.field("seed", pa.int64(), nullable=False),
     pa.field("host", pa.string(), nullable=False),  # machine and software
     pa.field("machine", pa.string()),  # CPU, cores, memory
@@ -92,7 +93,8 @@ def rows_of(run: RunFolder) -> list[dict[str, Any]]:
         "scenario": manifest.scenario_name,
         "mode": manifest.mode or "",
         "runtime": manifest.runtime or "",
-        "jvm": cluster.get("jvm", "fast_start"),
+        "jvm": "" if manifest.attached else cluster.get("jvm", "fast_start"),
+        "cluster": manifest.cluster_id,
         "host": host_digest(manifest.host),
         "machine": _digest(_machine(manifest.host)),
         "environment": environment_of(manifest.host),

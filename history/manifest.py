@@ -114,6 +114,7 @@ class Manifest(_Model):
     kafka_version: str
     kafka_jars_digest: str
     kafka_origin: str | None = None
+    cluster_id: str | None = None  # of a cluster that somebody else runs
     java: JavaInfo | None = None
     features: dict[str, str] = Field(default_factory=dict)
     mode: Literal["kraft", "zookeeper"] | None = None

@@ -66,6 +66,7 @@ METRICS: dict[str, Metric] = {
         for request, whose in _REQUESTS.items()
         for part, words in _REQUEST_PARTS.items()
     },
+    "others_per_s": Metric(None, "/s", "records that others wrote to the cluster"),
     "host_pressure_cpu_ratio": Metric(None, "", "share of time in which something waited for a CPU"),
     "host_pressure_io_ratio": Metric(None, "", "share of time in which something waited for a disk", limit=0.20),
     "host_other_cpu_ratio": Metric(

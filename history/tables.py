@@ -188,8 +188,8 @@ OFFSETS = pa.schema(
     ]
 )
 
-# label: before | <phase name>: start | <phase name> (end) | after. source: node name | host. Counters accumulate from a
-# node's first start.
+# label: before | <phase name>: start | <phase name> (end) | after. source: node name | host | others (on a
+# cluster of theirs). Counters accumulate from a node's first start.
 USAGE = pa.schema(
     [
         _required("t_ns", pa.int64()),

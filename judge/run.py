@@ -22,6 +22,7 @@ from evidence.silences import silences
 from evidence.sources import Gap, Gaps, sources
 from evidence.tables import read_rows, table_of
 from history.anomalies import SEVERITY
+from history.manifest import ATTACHED
 from history.partition import TopicPartition
 from history.share_groups import still_s
 from history.tables import JUDGED, SEEKS
@@ -53,6 +54,12 @@ CHECKS: Mapping[str, anomalies.Needs] = {
     **{name: anomalies.Needs(each.reads, each.whole, clean=each.clean) for name, each in invariants.INVARIANTS.items()},
 }
 READS: Mapping[str, frozenset[str]] = {name: check.reads for name, check in CHECKS.items()}
+
+
+def is_beyond_others(name: str) -> bool:
+    """Return whether a check needs sources that no cluster of others gives."""
+    check = CHECKS.get(name)
+    return check is not None and not check.reads - check.helpful <= ATTACHED
 
 
 def one_by_one(judge: Callable[[PartitionFacts], Any], partitions: Sequence[PartitionFacts]) -> list[Any]:

@@ -5,6 +5,9 @@ Functions import heavy modules, because Airflow parses this file often.
 
 from __future__ import annotations
 
+import os
+import shlex
+from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from itertools import count
 from pathlib import Path
@@ -21,7 +24,7 @@ from history.errors import BadInput, HarnessError
 from history.events import errors_of, stage_events
 from history.folder import RunFolder
 from operators.assets import CAMPAIGNS
-from operators.hooks import ConnectedOperator
+from operators.hooks import ConnectedOperator, cluster_named
 from operators.links import CampaignPage, campaign_page
 from operators.steps import asked_params
 from service.api import ACTIVE
@@ -36,6 +39,7 @@ if TYPE_CHECKING:
 
 
 NEXT = "next_round"  # a task
+COMMANDS = "PLIMSOLL_COMMANDS"  # a folder of scripts
 _LOOK_S = 3
 
 
@@ -101,9 +105,37 @@ class PlanCampaign(ConnectedOperator):
             return str(folder.path)
         name, seed, upload_to, *_ = (params.pop(key, None) for key in ("name", "seed", "upload", "runs", "at_once"))
         name = name or f"{context['dag_run'].run_after:%Y%m%d-%H%M%S}"  # the same if the task is cleared
-        settings = kinds.of(self.kind).settings(params, patch=params.pop("settings", None))
-        folder = runner.plan(self.kind, settings, name=name, seed=seed, places=places(context), upload_to=upload_to)
+        kind, patch = kinds.of(self.kind), params.pop("settings", None) or {}
+        for given in (params, patch):
+            _take_commands(kind.commands, given)
+        settings = kind.settings(params, patch=patch)
+        where = {"places": places(context), "upload_to": upload_to, "cluster_named": cluster_named}
+        folder = runner.plan(self.kind, settings, name=name, seed=seed, **where)
         return str(folder.path)
+
+
+def _take_commands(names: Sequence[str], given: dict[str, Any]) -> None:
+    """Replace names of commands by files of the host: who may trigger a DAG may not run a shell.
+
+    Raises:
+        BadInput: the folder ``PLIMSOLL_COMMANDS`` has no such file.
+    """
+    for name in names:
+        part, _, key = name.rpartition(".")
+        settings = given.get(part) if part else given
+        if isinstance(settings, dict) and (command := settings.get(key)):
+            settings[key] = f"bash {shlex.quote(str(_command_file(name, str(command))))}"
+
+
+def _command_file(name: str, command: str) -> Path:
+    folder = os.environ.get(COMMANDS, "")
+    file = Path(folder, command)
+    if not folder or file.name != command or not file.is_file():
+        raise BadInput(
+            f"{name}={command:.80} is no file of the folder of commands, {folder or 'which is not set'}; set "
+            f"{COMMANDS} to a folder of this host, put a script there, and give its name."
+        )
+    return file
 
 
 class ListItems(CampaignStep):
@@ -167,7 +199,7 @@ class RecordItem(CampaignStep, TriggerDagRunOperator):
                 self._wait()  # this task was cleared or killed
         if is_retry and before and _had_fault(_run_of(task, self.trigger_dag_id, before)):
             raise AirflowFailException(f"{before} had a fault, and another try would be another experiment.")
-        self.log.info("%s: %s on Kafka %s, in DAG run %s", item.name, item.scenario, item.kafka, self.trigger_run_id)
+        self.log.info("%s: %s on %s, in DAG run %s", item.name, item.scenario, item.runs_on, self.trigger_run_id)
         try:
             super().execute(context)
         except DagRunTriggerException:
@@ -221,9 +253,9 @@ def request(item: Item, campaign: Campaign, found: Places, at_once: int | str) -
 
     dag_id = dag_of(load_scenario(item.scenario, item.changes))
     named = {} if dag_id != ANY_SCENARIO else {"scenario": read_mapping(file_of(item.scenario), what="The scenario")}
+    made_by = {"kafka": item.kafka, "runtime": recording.runtime_of(campaign)}
     return dag_id, named | {
-        "kafka": item.kafka,
-        "runtime": recording.runtime_of(campaign),
+        **({"cluster": item.cluster} if item.cluster else made_by),
         "seed": item.seed,
         "changes": item.changes,
         "labels": {**item.labels, "campaign": campaign.campaign_id, "item": item.name},

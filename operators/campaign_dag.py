@@ -12,9 +12,9 @@ from campaigns.kinds import Kind, Option
 from history.product import version
 from operators.assets import ARCHIVE, CAMPAIGNS
 from operators.campaign import NEXT, Conclude, JudgeItems, ListItems, NextRound, PlanCampaign, RecordItem
+from operators.dag_settings import deadline, default_args, retries
 from operators.steps import watch
 from service.pools import BENCHMARKS, RUNS
-from service.stages import recording_queue
 
 _RUN_LIMIT = timedelta(hours=6)  # phases have their own limits; a soak may occupy the host for hours before
 _JUDGE_LIMIT = timedelta(hours=4)
@@ -78,11 +78,8 @@ def campaign_dag(kind: Kind, tell: Sequence[BaseNotifier] = ()) -> DAG:
         doc_md=DOC.format(kind=kind),
         params=params_of(kind),
         max_active_runs=1,
-        default_args={
-            "owner": "plimsoll",
-            "retries": 0,  # resuming the campaign records missing items
-            **recording_queue(),
-        },
+        default_args=default_args(),
+        deadline=deadline(),
         tags=["campaign", "benchmark" if kind.benchmark else "correctness", version()],
         schedule=None,
     ) as dag:
@@ -119,7 +116,7 @@ def _record(campaign: Any, suffix: str = "", *, at_once: bool, after: bool = Fal
         task_id=f"items{suffix}",
         campaign=campaign,
         at_once_only=bool(suffix),
-        retries=1,
+        retries=retries(),
         trigger_rule=TriggerRule.ALL_DONE if after else TriggerRule.ALL_SUCCESS,  # a broken run fails alone
         execution_timeout=_SHORT,
     )

@@ -22,7 +22,7 @@ _READING = """## How to read it
 - `judge` is green only if the verdict is `pass`. It is red for `fail` (a guarantee was violated) and for `unknown` (the
   evidence is insufficient). Its log shows the verdict in one sentence.
 - Under Details, `judge` and `publish` link to the run's page and to its Data Docs.
-- Only `resolve`, `judge` and `publish` are retried, once. Trigger the DAG again for a new run."""
+- Only `resolve`, `judge` and `publish` are retried. Trigger the DAG again for a new run."""
 ANY_DOC = f"""It runs a scenario that has no DAG of its own: one that you pass as JSON, or a prepared run's.
 
 ## Phases

@@ -66,12 +66,12 @@ def _question(result: results.CapacityResult) -> str:
     return (
         f"Question: {question.write_mb_per_s:g} MB/s on {question.brokers} brokers, RF {question.replication_factor}, "
         f"p99 within {question.target_p99_ms:g} ms, recovery within {question.target_recovery_s:g} s. "
-        f"Measured on Kafka {_versions(result)} in {result.runs.count} runs."
+        f"Measured on {_places(result)} in {result.runs.count} runs."
     )
 
 
-def _versions(result: results.CapacityResult) -> str:
-    return ", ".join(result.runs.kafka) or result.kafka
+def _places(result: results.CapacityResult) -> str:
+    return ", ".join(result.runs.kafka) or (f"Kafka {result.kafka}" if result.kafka else "a cluster of others")
 
 
 def _facts(result: results.CapacityResult) -> list[tuple[str, str]]:
@@ -79,7 +79,7 @@ def _facts(result: results.CapacityResult) -> list[tuple[str, str]]:
         f"{name} {_allowed(name, value)}" for name, value in result.resource_limits.items() if value
     )
     facts = [
-        ("Kafka", _versions(result)),
+        ("Measured on", _places(result)),
         ("Resource limits of each broker", resource_limits.replace("_", " ")),
         ("Workload", f"{result.question.record_bytes} B records, {result.question.partitions} partitions"),
         ("Runs", f"{result.runs.count} recorded, {result.runs.planned} planned"),

@@ -100,7 +100,8 @@ def _rate(knee: results.Knee | None) -> str:
 
 def _side(side: results.Side) -> str:
     jars = ", ".join(digest[:12] for digest in side.jars)
-    parts = [", ".join(side.versions) or side.kafka, side.mode, f"jars {jars}" if jars else ""]
+    version = f"cluster {side.cluster}" if side.cluster else ", ".join(side.versions) or side.kafka
+    parts = [version, side.mode, f"jars {jars}" if jars else ""]
     return ", ".join(part for part in parts if part)
 
 

@@ -22,6 +22,11 @@ RULES = [
     "that a primary metric is worse, which a person has to weigh.",
     "A note decides nothing: a bug or failure of both sides, or a performance that so few pairs do not show.",
 ]
+RULES_OF_OWN = [
+    "No-go: the run of the upgrade fails, or a scenario fails after it and passes before it.",
+    "Not yet: a run is missing, has no verdict, or lacks clients or the offsets of every replica as evidence.",
+    "A note decides nothing: a failure before and after, and performance, which runs at different times do not show.",
+]
 
 
 def render(result: QualifyResult, links: Mapping[str, str]) -> str:
@@ -33,6 +38,7 @@ def render(result: QualifyResult, links: Mapping[str, str]) -> str:
         Column("runs", lambda line: len(line.runs), "number"),
         Column("a run", lambda line: page_of(line.runs, links)),
     ]
+    own = bool(result.settings.get("cluster"))
     answers = Listing("answers", table("What was asked", columns, result.answers), whole=True)
     return of_campaign(
         "Qualification",
@@ -40,8 +46,8 @@ def render(result: QualifyResult, links: Mapping[str, str]) -> str:
         [
             Section("answers", "Answers", [answers]),
             Section("doubts", "What stays open", [Words(result.doubts)]),
-            Section("design", "What changes by design", [Words(result.by_design or [NO_DESIGN])]),
-            Section("rules", "How the answer comes about", [Words(RULES)]),
+            *([] if own else [Section("design", "What changes by design", [Words(result.by_design or [NO_DESIGN])])]),
+            Section("rules", "How the answer comes about", [Words(RULES_OF_OWN if own else RULES)]),
             Section("runs", "Runs", [_runs(result, links)]),
         ],
         kind="qualification of an upgrade",
@@ -76,5 +82,6 @@ def _runs(result: QualifyResult, links: Mapping[str, str]) -> Listing:
 
 def _side(result: QualifyResult, side: str) -> str:
     version = result.base if side == "base" else result.head
-    jars = ", ".join(digest[:12] for digest in result.jars[side])
-    return f"Kafka {version}{f', jars {jars}' if jars else ''}"
+    jars = ", ".join(digest[:12] for digest in result.jars.get(side, []))
+    name = version if result.settings.get("cluster") else f"Kafka {version}"
+    return f"{name}{f', jars {jars}' if jars else ''}"

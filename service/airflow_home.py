@@ -29,7 +29,7 @@ _LOCK = "lock"
 _PREPARED = "prepared"  # Airflow's release and the DAGs' digest
 _SOURCES = ("dags", "operators", "service", "scenarios", "campaigns", "clusters", "history")
 DATABASE = "AIRFLOW__DATABASE__SQL_ALCHEMY_CONN"
-_READ_BY_DAGS = ("PLIMSOLL_NIGHTLY", QUEUE, UPLOAD_TO)
+_READ_BY_DAGS = ("PLIMSOLL_NIGHTLY", QUEUE, UPLOAD_TO, "PLIMSOLL_OWNER", "PLIMSOLL_RETRIES", "PLIMSOLL_DEADLINE")
 _DATABASE_LIMIT_S = 60  # SQLite's default of 5 s is too short on a busy disk ("database is locked")
 
 _SETTINGS = {

@@ -32,6 +32,7 @@ _FIRST_LIMIT_S = 10.0  # for the first answer
 _AWAY_LIMIT_S = 180.0  # for a restart
 _PARSE_LIMIT_S = 120.0  # until a new Airflow has read the DAGs
 _AGAIN_S = 1.0
+_PROGRESS = re.compile(r"\[\d{2,}:\d\d\] ")
 
 
 class Address(NamedTuple):
@@ -53,6 +54,16 @@ class Address(NamedTuple):
             raise BadInput(f"--airflow={url} is no URL such as http://airflow.example:8080.")
         token, user, password = (os.environ.get(f"{NAMED}_{what}", "") for what in ("TOKEN", "USER", "PASSWORD"))
         return cls(url.rstrip("/"), token, user, password)
+
+
+class TaskInstance(NamedTuple):
+    """A task's last try; ``started`` is "" before."""
+
+    task_id: str
+    map_index: int
+    try_number: int
+    state: str | None
+    started: str
 
 
 class Airflow:
@@ -122,6 +133,26 @@ class Airflow:
         """Return the states of at most 100 tasks, with ``states`` only of those."""
         found = self._ask("GET", f"{_runs(dag_id, run_id)}/taskInstances", params={"state": states})
         return {task["task_id"]: task["state"] for task in found.get("task_instances", ())}
+
+    def task_instances(self, dag_id: str, run_id: str) -> list[TaskInstance]:
+        """Return at most 100 tasks of a DAG run."""
+        found = self._ask("GET", f"{_runs(dag_id, run_id)}/taskInstances", params={"limit": ["100"]})
+        names, tasks = ("task_id", "map_index", "try_number", "state"), found.get("task_instances", ())
+        return [
+            TaskInstance(**{name: task[name] for name in names}, started=task["start_date"] or "") for task in tasks
+        ]
+
+    def log_lines(self, dag_id: str, run_id: str, task: TaskInstance) -> list[str]:
+        """Return what a task's try has logged of a run's progress: lines that begin with a time, such as [00:12]."""
+        path = f"{_runs(dag_id, run_id)}/taskInstances/{quote(task.task_id)}/logs/{task.try_number}"
+        found = self._ask("GET", path, params={"map_index": [str(task.map_index)], "full_content": ["true"]})
+        said = [str(line["event"]) for line in found.get("content", ()) if isinstance(line, dict)]
+        return [line for line in said if _PROGRESS.match(line)]
+
+    def returned(self, dag_id: str, run_id: str, task_id: str) -> Any:
+        """Return what a task has returned, None if nothing."""
+        path = f"{_runs(dag_id, run_id)}/taskInstances/{quote(task_id)}/xcomEntries/return_value"
+        return self._ask("GET", path).get("value")
 
     def active_runs(self, prefix: str = "") -> list[tuple[str, str]]:
         """Return the DAG and run ids of at most 100 runs that have not ended and whose ids begin so."""

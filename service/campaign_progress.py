@@ -48,6 +48,8 @@ class CampaignProgress:
         self._ended: list[str] = []
         self._judging: list[str] = []
         self._judged = 0
+        self._old_runs = self._folders()
+        self._tails: dict[Path, Tail] = {}
 
     def look(self) -> None:
         for event in self._tail.events():
@@ -69,6 +71,20 @@ class CampaignProgress:
             elif kind in ("waiting", "decision"):
                 self.say(f"  {detail['why']}")
         self._look_at_verdicts()
+        self._look_for_requests()
+
+    def _folders(self) -> set[Path]:
+        return {path for path in self._runs.iterdir() if path.is_dir()} if self._runs.is_dir() else set()
+
+    def _look_for_requests(self) -> None:
+        """Show what a run asks of a cluster's owner; in plans without clusters of others, none does."""
+        if not any(item.cluster for item in self._round.values()):
+            return
+        for run in self._folders() - self._old_runs - self._tails.keys():
+            self._tails[run] = Tail(RunFolder(run).events)
+        for event in (event for tail in self._tails.values() for event in tail.events()):
+            if event["kind"] == "owner_asked":
+                self.say(f"  YOUR TURN: {event['detail']['why']}")
 
     def say(self, text: str) -> None:
         minutes, seconds = divmod(int(time.monotonic() - self._began_s), 60)
@@ -106,8 +122,8 @@ class CampaignProgress:
         self._at_work.append(name)
         self._begun.add(name)
         item, number = self._round[name], len(self._begun)
-        scenario, kafka = item.changes.get("name", item.scenario), _kafka_of(item)
-        self.say(f"run {number} of {len(self._round)}: {again}{name}, {scenario} on Kafka {kafka} …{how_long}")
+        scenario = item.changes.get("name", item.scenario)
+        self.say(f"run {number} of {len(self._round)}: {again}{name}, {scenario} on {_place(item)} …{how_long}")
 
     def _left(self) -> str:
         """Return how long the other runs take at the pace of those that have ended."""
@@ -116,6 +132,7 @@ class CampaignProgress:
         return rounded((time.monotonic() - self._round_began_s) / ended_s * left_s if ended_s else left_s)
 
 
-def _kafka_of(item: Item) -> str:
-    """Return the requested version, or a build's name."""
-    return item.labels.get("subject") or item.labels.get("build") or item.kafka
+def _place(item: Item) -> str:
+    """Return the requested version, a build's or a cluster's name."""
+    build = item.labels.get("subject") or item.labels.get("build")
+    return f"Kafka {build}" if build and not item.cluster else item.runs_on

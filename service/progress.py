@@ -26,6 +26,7 @@ _EVENTS = {
     "condition_met": "condition met",
     "wait_timed_out": "condition not met in time",
     "precondition": "precondition",
+    "owner_asked": "YOUR TURN",
     "error": "ERROR",
 }
 

@@ -52,4 +52,5 @@ KIND = Kind(
         Option("limit", "runs or pairs after which a build in between is undecided", "100", int, default="80"),
         RUNTIME,
     ),
+    commands=("command",),
 )

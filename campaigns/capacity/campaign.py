@@ -14,6 +14,7 @@ from campaigns.capacity import KIND, demand, lines, words
 from campaigns.capacity.plan import Plan
 from campaigns.capacity.study import AWAY_PHASE, STEADY_PHASE, Study, phase_of, runs_of
 from campaigns.statistics.capacity import MOST_BROKERS
+from clusters.attached.named import named
 from clusters.scenario.load import Codec
 from clusters.scenario.scenario import Allowance, load_scenario
 from clusters.scenario.values import Share
@@ -113,11 +114,15 @@ class Grid(Strict):
 
 
 class Measurement(Strict):
-    """``resource_limits`` apply to each of as many brokers as replicas."""
+    """``resource_limits`` apply to each of as many brokers as replicas.
 
-    kafka: str
+    On a ``cluster`` of others, topics have replicas on as many of its brokers.
+    """
+
+    kafka: str = ""
+    cluster: str = ""
     runtime: str = "docker"
-    resource_limits: Allowance
+    resource_limits: Allowance | None = None
     load_steps: list[MbPerSecond] = Field(min_length=3)
     degraded_steps: list[MbPerSecond] = Field(default_factory=list, validate_default=True)  # default: ``load_steps``
     repetitions: int = Field(default=3, ge=1, le=MAX_TIMES)
@@ -138,6 +143,21 @@ class Measurement(Strict):
                 "capacity needs the docker runtime"
             )
         return value
+
+    @field_validator("cluster")
+    @classmethod
+    def _path_is_absolute(cls, value: str) -> str:
+        return named(value)
+
+    @model_validator(mode="after")
+    def _is_on_one_kind_of_cluster(self) -> Self:
+        if bool(self.kafka) == bool(self.cluster):
+            raise ValueError("name either kafka, a version, or cluster, a file such as mine.yaml")
+        if bool(self.kafka) != bool(self.resource_limits):
+            raise ValueError("resource_limits are needed with kafka, and not set on your own cluster")
+        if self.cluster and self.cold:
+            raise ValueError("cold evicts files from this host's page cache; leave it out with a cluster")
+        return self
 
     @field_validator("partitions")
     @classmethod
@@ -161,6 +181,12 @@ class Settings(Strict):
 
     question: Question
     measurement: Measurement
+
+    @model_validator(mode="after")
+    def _tls_is_the_clusters(self) -> Self:
+        if self.question.tls and self.measurement.cluster:
+            raise ValueError("question.tls is measured on clusters of this host alone; leave it out with a cluster")
+        return self
 
     @model_validator(mode="after")
     def _replicas_fit(self) -> Self:
@@ -212,7 +238,7 @@ def result(campaign: Campaign, rows: Sequence[Row]) -> CapacityResult:
             "sentence": "",
             "settings": campaign.settings,
             "question": campaign.settings["question"],
-            "resource_limits": campaign.settings["measurement"]["resource_limits"],
+            "resource_limits": campaign.settings["measurement"]["resource_limits"] or {},
             "kafka": campaign.settings["measurement"]["kafka"],
             "runs": study.provenance(),
             "left_out": study.left_out,
@@ -340,15 +366,17 @@ def _item(
     question, measured = settings.question, settings.measurement
     partitions = int(labels.get("partitions", settings.measured_partitions))
     letters = [chr(ord("A") + index) for index in range(question.replication_factor)]
-    resource_limits = measured.resource_limits.model_dump()  # nulls drop the scenario's own limits
-    security = {"security": {"tls": "one_way"}} if question.tls else {}
+    made = {"jvm": "production", **({"security": {"tls": "one_way"}} if question.tls else {})}
+    if measured.resource_limits:
+        made["resource_limits"] = measured.resource_limits.model_dump()  # nulls drop the scenario's own limits
     payload = {"payload": {"compresses_to": question.compresses_to}} if question.compresses_to else {}
     return Item(
         name=name,
         scenario=scenario,
         kafka=measured.kafka,
+        cluster=measured.cluster,
         changes={
-            "cluster": {"brokers": len(letters), "jvm": "production", "resource_limits": resource_limits, **security},
+            "cluster": {"brokers": len(letters), **({} if measured.cluster else made)},
             "topics": {TOPIC: {"partitions": partitions, "replicas": letters}},
             "load": {
                 "record_bytes": question.record_bytes,

@@ -229,7 +229,7 @@ class Plan:
 
     @cached_property
     def _measured_limits(self) -> dict[str, float | None]:
-        allowed = self.study.measurement["resource_limits"]
+        allowed = self.study.measurement["resource_limits"] or {}
         return {
             "cpu": allowed.get("cpus"),
             "network_out": _in_mb(allowed.get("network")),
@@ -441,6 +441,10 @@ class Plan:
             yield Doubt(f"only {balanced} of {len(back)} runs show that leadership was balanced again")
         if runs["unknown"]:
             yield Doubt(f"correctness is unknown in {len(runs['unknown'])} of {runs['count']} runs")
+        if study.measurement.get("cluster"):
+            low, high = study.others or (None, None)
+            load = "an unknown number of" if high is None else f"{low:,.0f} to {high:,.0f}"
+            yield Doubt(f"others wrote {load} records/s to the cluster meanwhile; their load is part of each figure")
         if study.left_out:
             yield Doubt(f"{len(study.left_out)} measurements were left out")
 

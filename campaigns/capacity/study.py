@@ -19,6 +19,7 @@ from campaigns.statistics.catch_up import CatchUp, Interval, Point, as_json
 from campaigns.statistics.intervals import clopper_pearson
 from history.errors import BadInput
 from history.results.capacity import PartitionCost
+from judge.measures.recovery import AT_MOST, NOT_SEEN
 
 MIN_ACHIEVED = 0.995
 MIN_WRITTEN = 0.9  # a failover costs only seconds of records
@@ -147,9 +148,9 @@ class Study:
         for run in self.runs:
             if run.role not in {"catch_up", "held_out"}:
                 continue
-            row = next((row for row in run.of("catch_up_s") if row["phase"] == AWAY_PHASE), None)
+            row = run.found("catch_up_s", AWAY_PHASE) or self._given_up(run)
             why = run.broken or (None if row else "no catch-up was seen to begin")
-            if row is not None and not row["trusted"]:
+            if row is not None and not self._is_usable(row):
                 why = why or row["note"]
             if (written := _written(run)) < MIN_WRITTEN:
                 why = why or f"{100 * written:.0f} % of the load was written, so the load is not known"
@@ -157,6 +158,18 @@ class Study:
                 self._leave_out(run, AWAY_PHASE, why)
                 continue
             yield self._point(run, row)
+
+    def _given_up(self, run: Run) -> Row | None:
+        """Return a time on a cluster of others that had not ended at the limit of the wait."""
+        row = run.measured.get(("catch_up_s", AWAY_PHASE))
+        if row is None or not self.measurement.get("cluster") or not str(row["note"]).startswith((AT_MOST, NOT_SEEN)):
+            return None
+        return {**row, "value": self.measurement["give_up_s"], "censored": True, "trusted": True}
+
+    def _is_usable(self, row: Row) -> bool:
+        """Return whether a time may be used: on a cluster of others, an upper bound, too."""
+        on_others = bool(self.measurement.get("cluster"))
+        return bool(row["trusted"] or (on_others and str(row["note"]).startswith(AT_MOST)))
 
     def _point(self, run: Run, row: Row) -> CaughtUp:
         write = float(run.about["labels"]["write_mb_per_s"]) * _written(run)
@@ -238,7 +251,7 @@ class Study:
         row = run.found(metric, phase)
         if row is None:
             return None
-        if row["censored"] or not row["trusted"]:
+        if row["censored"] or not self._is_usable(row):
             self._leave_out(run, phase, row["note"] or f"{metric} was given up at {row['value']:g}")
             return None
         return float(row["value"])
@@ -264,6 +277,12 @@ class Study:
             "above": self.partitions_asked > max(counts),
         }
 
+    @property
+    def others(self) -> tuple[float, float] | None:
+        """Return the least and the most records per second that others wrote in a phase, if known."""
+        found = [float(row["value"]) for run in self.runs for row in run.of("others_per_s")]
+        return (min(found), max(found)) if found else None
+
     # --- as JSON ---
 
     def provenance(self) -> dict[str, Any]:
@@ -275,7 +294,7 @@ class Study:
             "missing": [item.name for item in self.campaign.items if item.name not in recorded],
             "first": min((str(about["started_at"]) for about in abouts), default=None),
             "last": max((str(about["started_at"]) for about in abouts), default=None),
-            "kafka": sorted({str(about["kafka_version"]) for about in abouts}),
+            "kafka": sorted({place_of(about) for about in abouts}),
             "jvm": sorted({str(about["jvm"]) for about in abouts}),
             "hosts": sorted({str(about["host"]) for about in abouts}),
             "failed": [run.run_id for run in self.runs if run.broken],
@@ -358,6 +377,11 @@ class Study:
             "low": low,
             "high": high,
         }
+
+
+def place_of(about: Row) -> str:
+    """Name what a run was on."""
+    return f"cluster {about['cluster']}" if about.get("cluster") else f"Kafka {about['kafka_version']}"
 
 
 def _written(run: Run) -> float:

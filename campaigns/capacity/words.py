@@ -280,6 +280,22 @@ def _compressed(question: Question) -> str:
     return f"which producers compressed by {question.compression} to about {question.compresses_to:.0%}"
 
 
+_ONE_HOST = (
+    "All brokers shared one host and its page cache. The figures hold against each other and for these resource "
+    "limits; on other machines the shape may be trusted, the numbers must be measured again."
+)
+_OF_OTHERS = (
+    "The runs used as many brokers of the cluster as a partition has replicas, next to the load of others, which "
+    "nobody held still. No broker's CPU was counted, so the plan has no figure for it."
+)
+_START = (
+    "A broker gets its CPU limit once it is registered, so T0 holds the start of an unhindered JVM; logs were small, "
+    "so their recovery after a kill takes longer in production."
+)
+_START_OF_OTHERS = (
+    "T is an upper bound, from what brokers said of the runs' own topics; replicas of others on that broker may take "
+    "longer, and slow it down."
+)
 _TLS = (
     "TLS was on, between brokers as to clients, and its CPU is in every figure; connections were few and long, so the "
     "cost of handshakes is not."
@@ -290,14 +306,12 @@ _NO_TLS = "TLS was not measured: it adds CPU to every byte, and brokers cannot s
 def limits(result: CapacityResult) -> Iterator[str]:
     """List the plan's limits."""
     question, runs = result.question, result.runs
-    yield (
-        "All brokers shared one host and its page cache. The figures hold against each other and for these "
-        "resource limits; on other machines the shape may be trusted, the numbers must be measured again."
-    )
+    on_others = bool(result.settings["measurement"].get("cluster"))
+    yield _OF_OTHERS if on_others else _ONE_HOST
     if runs.first and runs.last:
         first, last = runs.first[:10], runs.last[:10]
         days = f"on {first}" if first == last else f"from {first} to {last}"
-        yield f"Measured {days} on Kafka {', '.join(runs.kafka)}."
+        yield f"Measured {days} on {', '.join(runs.kafka)}."
     if question.demand:
         yield (
             f"Load and peak are those of {PurePath(question.demand).name}: {question.demand_weeks} whole weeks. A line "
@@ -305,7 +319,8 @@ def limits(result: CapacityResult) -> Iterator[str]:
         )
     about = f"Records of {question.record_bytes} bytes, {_compressed(question)}"
     yield f"{about}; another size or codec has other costs per MB."
-    yield _TLS if question.tls else _NO_TLS
+    if not on_others:
+        yield _TLS if question.tls else _NO_TLS
     yield (
         "p99 meets its target with one broker away, but not necessarily while that broker catches up: its traffic then "
         "queues with the replication that acknowledgements wait for."
@@ -315,10 +330,7 @@ def limits(result: CapacityResult) -> Iterator[str]:
         yield "Catch-up was measured from the page cache; from disk, R differs."
     else:
         yield "The plan assumes that the backlog is in the peers' page cache; R from disk is shown next to it."
-    yield (
-        "A broker gets its CPU limit once it is registered, so T0 holds the start of an unhindered JVM; logs were "
-        "small, so their recovery after a kill takes longer in production."
-    )
+    yield _START_OF_OTHERS if on_others else _START
     if result.plan is not None and result.catch_up.balanced_runs == 0:
         yield "Leadership was never seen to be balanced again; recovery here ends when the ISR is full."
     if result.catch_up.rate and result.catch_up.rate.high is None:

@@ -9,7 +9,7 @@ from campaigns.campaign import Campaign, Item, Row, When
 from campaigns.compare import KIND, rate
 from campaigns.compare.effects import compared, latency_by_phase, noise, not_asked, without_noise
 from campaigns.compare.findings import behaviour, correctness, counts, missed_loads
-from campaigns.compare.items import all_pairs, combined, knee_items, scenario_of, version_name
+from campaigns.compare.items import all_pairs, combined, knee_items, name_of, scenario_of
 from campaigns.compare.question import Settings, Side
 from campaigns.compare.runs import listed, pairs_of, refusals, runs_of, sides
 from campaigns.compare.words import MAX_NAMED, MIN_USED, first_sentence, further_sentences
@@ -23,6 +23,7 @@ from history.results.base import State
 # few, since each metric reduces the power of the others
 USUAL_PRIMARY = {"latency_p99_ms": 0.10, "end_to_end_p99_ms": 0.10, "broker_cpu_s_per_gb": 0.05}
 USUAL_RECOVERY = {"catch_up_s": 0.20}
+_NOT_OF_OTHERS = ("broker_cpu", "catch_up")  # not counted; an upper bound
 _TAKES_A_BROKER = ("kill", "stop", "pause")
 _STATES: dict[results.Overall, State] = {
     "correctness regression": "fail",
@@ -155,13 +156,17 @@ def _state(
 def _checked(settings: Mapping[str, Any]) -> Settings:
     question = KIND.check(Settings, settings)
     own = combined(question.head.changes, question.change)
-    view = question.view or ("same_settings" if question.base.kafka == question.head.kafka else "default_settings")
+    is_same = question.on_clusters or question.base.place == question.head.place
+    view = question.view or ("same_settings" if is_same else "default_settings")
     question = question.model_copy(update={"head": question.head.model_copy(update={"changes": own}), "view": view})
     scenarios = [scenario_of(question, "head", name) for name in question.scenarios]
     if question.of_knee:
         _check_knee(question, scenarios)
     primary = question.primary or {
-        key: margin for scenario in scenarios for key, margin in _usual_primary(scenario).items()
+        key: margin
+        for scenario in scenarios
+        for key, margin in _usual_primary(scenario).items()
+        if not (question.on_clusters and key.startswith(_NOT_OF_OTHERS))
     }
     _check_phases(primary, scenarios)
     if question.injected_slowdown and question.injected_slowdown.metric not in primary:
@@ -223,10 +228,10 @@ def _warm_ups(question: Settings) -> dict[str, list[str]]:
 def _named(question: Settings) -> tuple[Side, Side]:
     base, head = question.base, question.head
     injected = f", injected slowdown: {question.injected_slowdown.words}" if question.injected_slowdown else ""
-    other = injected or (_changed(head) if base.changes != head.changes else ", again") * (base.kafka == head.kafka)
+    other = injected or (_changed(head) if base.changes != head.changes else ", again") * (base.place == head.place)
     return (
-        base.model_copy(update={"name": base.name or version_name(base.kafka)}),
-        head.model_copy(update={"name": head.name or f"{version_name(head.kafka)}{other}"}),
+        base.model_copy(update={"name": base.name or name_of(base)}),
+        head.model_copy(update={"name": head.name or f"{name_of(head)}{other}"}),
     )
 
 

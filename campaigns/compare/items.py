@@ -39,7 +39,7 @@ def knee_items(question: Settings, seed: int) -> Iterator[Item]:
         yield Item(
             name=f"{loaded.name}-{rate.PART}-{arm}",
             scenario=scenario,
-            kafka=(question.head if arm == "head" else question.base).kafka,
+            **(question.head if arm == "head" else question.base).place,
             changes=combined(_changes(question, arm, scenario), rate.steps(loaded)),
             seed=seed,
             labels={"part": rate.PART, "role": arm},
@@ -68,7 +68,7 @@ def _pairs(part: str, roles: tuple[str, str], pairs: int, question: Settings, rn
                 yield Item(
                     name=f"{called}-{part}-{pair:02}-{order}-{role}",
                     scenario=scenario,
-                    kafka=side.kafka,
+                    **side.place,
                     changes=_changes(question, role, scenario),
                     seed=seed,
                     labels={"part": part, "role": role, "pair": str(pair), "order": str(order)},
@@ -79,14 +79,16 @@ def scenario_of(question: Settings, role: str, scenario: str) -> Scenario:
     """Return this side's scenario; raise BadInput if it cannot run, such as without the version's metadata mode."""
     loaded = load_scenario(scenario, _changes(question, role, scenario))
     side = question.head if role == "head" else question.base
-    check_storage(reported_version(side.kafka), _mode(side, loaded), loaded.cluster)
+    if side.kafka:
+        check_storage(reported_version(side.kafka), _mode(side, loaded), loaded.cluster)
     return loaded
 
 
 def _changes(question: Settings, role: str, scenario: str) -> dict[str, Any]:
     side = question.head if role == "head" else question.base
     injected = question.injected_slowdown.changes if question.injected_slowdown and role == "head" else {}
-    made: dict[str, Any] = {"cluster": {**BENCHMARK, "resource_limits": question.resource_limits}}
+    limits = {"cluster": {**BENCHMARK, "resource_limits": question.resource_limits}}
+    made: dict[str, Any] = {} if question.on_clusters else limits
     for patch in (_view(question, role, scenario), question.changes, side.changes, injected):
         made = combined(made, patch)
     return made
@@ -136,7 +138,9 @@ def _patient(phase: dict[str, list[dict[str, Any]]]) -> dict[str, Any]:
     }
 
 
-def version_name(kafka: str) -> str:
-    """Name a version or a build."""
-    version = reported_version(kafka)
+def name_of(side: Side) -> str:
+    """Name a version, a build or a cluster of others."""
+    if side.cluster:
+        return Path(side.cluster).stem
+    kafka, version = side.kafka, reported_version(side.kafka)
     return f"Kafka {version}" if version == kafka else f"Kafka {version} ({Path(kafka).name})"

@@ -9,6 +9,7 @@ from pydantic import Field, field_validator, model_validator
 
 from campaigns.campaign import MAX_TIMES, Strict
 from campaigns.compare.effects import USUAL_PAIRS
+from clusters.attached.named import cluster_in
 from history.errors import BadInput
 from history.metrics import METRICS
 from history.results.compare import View
@@ -16,16 +17,34 @@ from history.yaml_files import parse
 
 
 class Side(Strict):
-    """A version, and a merge patch (RFC 7396) for this side only."""
+    """A version or a cluster of others, and a merge patch (RFC 7396) for this side only."""
 
-    kafka: str
+    kafka: str = ""
+    cluster: str = ""
     name: str = ""
     changes: dict[str, Any] = Field(default_factory=dict)
 
     @model_validator(mode="before")
     @classmethod
-    def _from_version(cls, value: object) -> object:
-        return {"kafka": value} if isinstance(value, str) else value
+    def _from_text(cls, value: object) -> object:
+        if isinstance(value, str):
+            return {"cluster": cluster} if (cluster := cluster_in(value)) else {"kafka": value}
+        return value
+
+    @field_validator("cluster")
+    @classmethod
+    def _path_is_absolute(cls, value: str) -> str:
+        return cluster_in(value) or value
+
+    @model_validator(mode="after")
+    def _is_one_of_both(self) -> Self:
+        if bool(self.kafka) == bool(self.cluster):
+            raise ValueError("name either kafka, a version or build, or cluster, a file such as mine.yaml")
+        return self
+
+    @property
+    def place(self) -> dict[str, Any]:
+        return {"kafka": self.kafka, "cluster": self.cluster}
 
 
 class InjectedSlowdown(Strict):
@@ -62,7 +81,8 @@ class Settings(Strict):
         if not isinstance(value, Mapping) or not value.get("change") or value.get("head") or not value.get("base"):
             return value
         base = value["base"]
-        return {**value, "head": base["kafka"] if isinstance(base, Mapping) else base}
+        place = {key: base[key] for key in ("kafka", "cluster") if key in base} if isinstance(base, Mapping) else base
+        return {**value, "head": place}
 
     @field_validator("change", mode="before")
     @classmethod
@@ -107,11 +127,33 @@ class Settings(Strict):
             )
         return value
 
+    @property
+    def on_clusters(self) -> bool:
+        """Return whether somebody else runs what is compared."""
+        return bool(self.base.cluster)
+
+    @model_validator(mode="after")
+    def _sides_are_alike(self) -> Self:
+        if self.on_clusters != bool(self.head.cluster):
+            raise ValueError(
+                "one side is a version, which gets a cluster of its own on this host, and the other a cluster of "
+                "others; compare two versions or two clusters"
+            )
+        if self.on_clusters and self.view not in (None, "same_settings"):
+            raise ValueError(f"view {self.view} sets brokers' timers, which only a cluster's owner does; leave it out")
+        if self.on_clusters and any("cluster" in patch for patch in self._patches):
+            raise ValueError("the changes have cluster: only a cluster's owner changes brokers; leave it out")
+        return self
+
+    @property
+    def _patches(self) -> list[dict[str, Any]]:
+        injected = [self.injected_slowdown.changes] if self.injected_slowdown else []
+        return [self.changes, self.change, self.base.changes, self.head.changes, *injected]
+
     @model_validator(mode="after")
     def _no_fast_start_jvm(self) -> Self:
-        injected = self.injected_slowdown.changes if self.injected_slowdown else {}
-        for what in (self.changes, self.change, self.base.changes, self.head.changes, injected):
-            cluster = what.get("cluster")
+        for patch in self._patches:
+            cluster = patch.get("cluster")
             if isinstance(cluster, Mapping) and cluster.get("jvm", "production") != "production":
                 raise ValueError(
                     "the fast_start JVM flags are for scenarios about correctness; comparisons need jvm: production"

@@ -185,8 +185,10 @@ def refusals(runs: Sequence[Run]) -> list[str]:
         digests = {(run.about["scenario"], run.about["scenario_digest"]) for run in own}
         if len(digests) > len({scenario for scenario, _ in digests}):
             found.append(f"A scenario of {arm} changed between its runs; compare again with an unchanged one.")
+        if len({run.about.get("cluster") for run in own}) > 1:
+            found.append(f"The runs of {arm} come from several clusters; compare again, with one.")
     for what, wanted in (("jvm", "production"), ("runtime", "docker")):
-        if other := sorted({run.about[what] for run in runs} - {wanted}):
+        if other := sorted({run.about[what] for run in runs if not run.about.get("cluster")} - {wanted}):
             found.append(f"Some runs have {what} {other[0]}; a comparison needs {what} {wanted}.")
     return found
 
@@ -206,6 +208,7 @@ def _side(settings: Mapping[str, Any], runs: Sequence[Run], modes_differ: bool) 
     return Side(
         name=f"{settings['name']} ({mode})" if modes_differ and mode else settings["name"],
         kafka=settings["kafka"],
+        cluster=", ".join(sorted({str(run.about["cluster"]) for run in runs if run.about.get("cluster")})),
         changes=settings["changes"],
         versions=seen("kafka_version"),
         jars=seen("kafka_jars_digest"),

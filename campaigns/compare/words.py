@@ -126,6 +126,7 @@ def further_sentences(result: results.CompareResult) -> list[str]:
         f"Undecided: {open_}." if open_ else "",
         f"Equivalent within its margin: {same}." if same and (led or better or open_) else "",
         _not_asked(result),
+        _others(result),
         _survivors(result),
         _detected(result),
         pairs_that_decide(result) if led or better or _leads_with_correctness(result) else "",
@@ -157,6 +158,22 @@ def _not_asked(result: results.CompareResult) -> str:
         if own.role == "primary"
     ]
     return f"Not asked, for there is too little load: {'; '.join(named)}." if named else ""
+
+
+def _others(result: results.CompareResult) -> str:
+    """Say what others wrote to the clusters in the phases of the primary metrics."""
+    if not result.sides.base.cluster:
+        return ""
+    phases = {effect.phase for effect in result.effects if effect.role == "primary"}
+    own = [each for each in result.effects if each.metric == "others_per_s" and ("" in phases or each.phase in phases)]
+    named = [
+        f"{each.base:,.0f}/s and {each.head:,.0f}/s{_place(each, several=result.several)}"
+        for each in own
+        if each.base is not None and each.head is not None
+    ]
+    if not named:
+        return "It is not known how much others wrote to the clusters meanwhile; their load is part of each figure."
+    return f"Others wrote records meanwhile, on base and head: {'; '.join(named)}. Their load is part of each figure."
 
 
 def _survivors(result: results.CompareResult) -> str:

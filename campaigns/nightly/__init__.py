@@ -21,4 +21,5 @@ KIND = Kind(
     docs_page="docs/nightly.md",
     settings_file="nightly.yaml",
     mixed=True,
+    commands=("subject.command",),
 )

@@ -5,7 +5,8 @@ from __future__ import annotations
 import random
 import re
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from statistics import median
 from typing import Any, Unpack
 
 from campaigns.campaign import Campaign, Item, When
@@ -13,8 +14,9 @@ from campaigns.compare.findings import BY_DESIGN
 from campaigns.nightly import KIND, words
 from campaigns.nightly.nightly_run import NightlyRun, Row, Watched, rounded_percent
 from campaigns.nightly.settings import Settings, better, check
-from campaigns.nightly.subject import BUILD, LINK, SUBJECT, Staged, stage, staged_in
+from campaigns.nightly.subject import BUILD, CLUSTER, LINK, SUBJECT, Staged, name_in, stage, staged_in
 from campaigns.statistics.changes import MIN_NIGHTLY_RUNS
+from clusters.attached.named import cluster_in
 from clusters.scenario.scenario import load_scenario
 from history.exit_codes import Verdict
 from history.kafka_versions import affected
@@ -59,7 +61,10 @@ def _matrix(settings: Settings, drawn: random.Random, staged: Staged | None, *, 
 
 
 def follow_up(campaign: Campaign, rows: Iterable[Row], decisions: Iterable[results.Decision] = ()) -> list[Item]:
-    """Plan reruns of candidates with a pinned release; its own rows alone decide, so it can be resumed."""
+    """Plan reruns of candidates with a pinned release; its own rows alone decide, so it can be resumed.
+
+    A cluster of others without another one runs again alone.
+    """
     return _follow_up(NightlyRun(campaign, rows, decisions))
 
 
@@ -69,14 +74,16 @@ def _follow_up(nightly_run: NightlyRun) -> list[Item]:
     items = []
     staged = staged_in(nightly_run.campaign.items)
     for scenario, kafka in list(nightly_run.candidates)[: settings.confirm.candidates]:
-        release = next((release for release in settings.baseline.releases if release != kafka), None)
-        if release is None:
+        releases = [name for name in settings.baseline.releases if name != kafka]
+        alike = (name for name in releases if (name in settings.clusters) == (kafka in settings.clusters))
+        release = next(alike, None)
+        if release is None and kafka not in settings.clusters:
             continue
-        order = drawn.choice([("candidate", "baseline"), ("baseline", "candidate")])
+        order = drawn.choice([("candidate", "baseline"), ("baseline", "candidate")]) if release else ("candidate",)
         for pair in range(1, settings.confirm.pairs + 1):
             for place, role in enumerate(order, 1):
                 labels = {"pair": str(pair), "order": str(place), "candidate": f"{scenario} on {_shown(kafka, staged)}"}
-                version = kafka if role == "candidate" else release
+                version = kafka if role == "candidate" else str(release)
                 ending = f"{role}-{pair}-of-{_shown(kafka, staged)}"
                 items.append(_item(settings, scenario, version, ending, staged, role=role, **labels))
             order = order[::-1]  # ABBA: drift of the host favours neither
@@ -98,7 +105,11 @@ def _item(
         labels |= staged.labels
     name = re.sub(r"[^a-z0-9._]+", "-", f"{scenario}-{_shown(kafka, staged)}-{ending}".lower()).strip("-._")
     at_once = labels["role"] == "correctness"
-    return Item(name=name, scenario=scenario, kafka=kafka, changes=changes, labels=labels, at_once=at_once)
+    if cluster := cluster_in(settings.clusters.get(kafka, "")):
+        labels, kafka, at_once = labels | {CLUSTER: kafka}, "", False  # a fault of one would meet the others
+    return Item(
+        name=name, scenario=scenario, kafka=kafka, cluster=cluster, changes=changes, labels=labels, at_once=at_once
+    )
 
 
 # --- the result ------------------------------------------------------------------------------------
@@ -155,7 +166,7 @@ def _runs(nightly_run: NightlyRun) -> list[results.NightlyItem]:
 def _run(item: Item, row: Row | None) -> results.NightlyItem:
     missing: dict[str, Any] = {"run_id": None, "verdict": "missing", "sentence": NO_RUN}
     unseen: dict[str, Any] = {"anomalies": {}, "broken": [], "known_bugs": {}}
-    kafka = item.labels.get(SUBJECT, item.kafka)
+    kafka = name_in(item.labels, item.kafka)
     seen = row or {"scenario": item.scenario, "kafka_version": kafka, **missing, **unseen}
     counts = {name: count for name, count in seen["anomalies"].items() if count and name != BY_DESIGN}
     return results.NightlyItem(
@@ -286,7 +297,8 @@ def _settle(nightly_run: NightlyRun, watched: Watched) -> tuple[results.SeriesSt
         return "candidate", f"{watched.why}; it was not rerun, so nothing is known yet", None
     at = "in this nightly run" if reruns.nightly_run == nightly_run.name else f"on {reruns.nightly_run}"
     size = "" if reruns.percent is None else f" {_interval(reruns)};"
-    return reruns.verdict, f"{watched.why}; reruns {at} against {reruns.release}:{size} {reruns.why}", reruns
+    against = reruns.release or "its nightly runs before the change"
+    return reruns.verdict, f"{watched.why}; reruns {at} against {against}:{size} {reruns.why}", reruns
 
 
 def _interval(reruns: results.Confirmation) -> str:
@@ -407,7 +419,20 @@ def _waivers(nightly_run: NightlyRun, failures: list[results.Failure]) -> list[r
 # --- earlier nightly runs ------------------------------------------------------------------------------
 
 
+def _others(nightly_run: NightlyRun) -> Iterator[str]:
+    """Say what others wrote to each of their clusters, in the median phase."""
+    for name in [name for name in nightly_run.settings.versions if name in nightly_run.settings.clusters]:
+        rows = [row for row in nightly_run.current if row["kafka_version"] == name and row["metric"] == "others_per_s"]
+        values = [row["value"] for row in rows if row["value"] is not None]
+        load = f"{median(values):,.0f} records/s to {name} (median of the phases)" if values else f"to {name}, unknown"
+        yield f"Others wrote {load}; their load is part of each figure."
+
+
 def _notes(nightly_run: NightlyRun) -> list[str]:
+    return [*_others(nightly_run), *_changes(nightly_run)]
+
+
+def _changes(nightly_run: NightlyRun) -> list[str]:
     if len(nightly_run.began) == 1:
         return []
     last = list(nightly_run.began)[-2]

@@ -12,7 +12,7 @@ from typing import Any, Literal
 
 from campaigns.campaign import Campaign
 from campaigns.nightly.settings import Waiver, better, check
-from campaigns.nightly.subject import SUBJECT, by_name
+from campaigns.nightly.subject import CLUSTER, SUBJECT, by_name
 from campaigns.statistics import changes
 from campaigns.statistics.changes import Change, Key
 from campaigns.statistics.effects import Effect, holm, log_ratio, paired_effect, percent, verdict_of
@@ -248,7 +248,7 @@ class NightlyRun:
 
     @cached_property
     def candidates(self) -> dict[tuple[str, str], list[Watched]]:
-        items = {item.name: (item.scenario, item.kafka) for item in self.campaign.items}
+        items = {item.name: (item.scenario, item.labels.get(CLUSTER, item.kafka)) for item in self.campaign.items}
         planned = {_cell(row): items[row["labels"]["item"]] for row in self.current if row["labels"]["item"] in items}
         waiting = [
             watched for watched in self.watched if watched.state == "candidate" and self.settled(watched) is None
@@ -300,11 +300,12 @@ class NightlyRun:
                and row["labels"]["role"] == "candidate"}  # fmt: skip
         runs = [row for row in runs if row["labels"]["candidate"] in own]
         releases = sorted({row["kafka_version"] for row in runs if row["labels"]["role"] == "baseline"})
-        if not releases:
+        if not runs or not (releases or key.kafka_version in self.settings.clusters):
             return None
+        release = next(iter(releases), "")
         logs = changes.confirm(
-            self._ratios(runs, key),
-            self._ratios_before(watched, releases[0]),
+            self._ratios(runs, key) if release else self._logs(runs, key),
+            self._ratios_before(watched, release) if release else changes.logs(_points_before(watched)),
             margin=self.margin(key),
             better=better(key.metric),
             alpha=ALPHA / self._candidates_beside(key),
@@ -312,7 +313,7 @@ class NightlyRun:
         return Confirmation(
             nightly_run=nightly_run,
             is_current=nightly_run == self.name,
-            release=releases[0],
+            release=release,
             verdict=logs.verdict,
             why=logs.why,
             pairs=logs.pairs,
@@ -338,12 +339,20 @@ class NightlyRun:
         whole = [pair for pair in pairs.values() if len(pair) == 2 and min(pair.values()) > 0]
         return [log_ratio(pair["baseline"], pair["candidate"]) for pair in whole]
 
+    def _logs(self, runs: list[Row], key: Key) -> list[float]:
+        floor = self.settings.floors()[key.metric]
+        values = [max(row["value"], floor) for row in runs if changes.is_good(row)]
+        return [math.log(value) for value in values if value > 0]
+
     def _ratios_before(self, watched: Watched, release: str) -> list[float]:
         reference = self.matrix.get(watched.key._replace(kafka_version=release), [])
         of_release = {point.nightly_run: point.value for point in reference if not point.censored}
-        before = [point for point in watched.window if point.nightly_run in watched.before and not point.censored]
-        earlier = [point for point in before if point.nightly_run in of_release]
+        earlier = [point for point in _points_before(watched) if point.nightly_run in of_release]
         return [log_ratio(of_release[point.nightly_run], point.value) for point in earlier]
+
+
+def _points_before(watched: Watched) -> list[Point]:
+    return [point for point in watched.window if point.nightly_run in watched.before and not point.censored]
 
 
 def _by_machine(row: Row, machines: Mapping[str, str]) -> Row:

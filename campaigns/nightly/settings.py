@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from pathlib import Path
-from typing import Any, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, field_validator, model_validator
 
 from campaigns.campaign import MAX_TIMES, Strict
 from campaigns.nightly import KIND
 from campaigns.statistics.effects import Better
+from clusters.attached.named import CONNECTION, cluster_in, is_connection
 from history.metrics import METRICS
 from history.results import nightly as results
 from history.yaml_files import read_mapping
@@ -102,10 +103,12 @@ class Waiver(results.Waiver):
 class Settings(Strict):
     """The settings: ``scenarios`` are benchmarks; those of ``correctness`` run first.
 
+    ``clusters`` names clusters of others, as files or connections of Airflow; a name stands for a version anywhere.
     ``webhook`` names the environment variable with its address.
     """
 
     subject: Subject | None = None
+    clusters: dict[Annotated[str, Field(pattern=r"^[A-Za-z][\w.-]*$")], str] = Field(default_factory=dict)
     correctness: Correctness = Correctness()
     scenarios: list[str] = Field(default_factory=list)
     versions: list[str] = Field(min_length=1)
@@ -128,6 +131,16 @@ class Settings(Strict):
             raise ValueError(f"one of {', '.join(names)} is named twice")
         return names
 
+    @field_validator("clusters")
+    @classmethod
+    def _are_clusters(cls, clusters: dict[str, str]) -> dict[str, str]:
+        for name, given in clusters.items():
+            if not cluster_in(given):
+                raise ValueError(
+                    f"{name} is {given!r}, which is no cluster; name a file such as mine.yaml, or {CONNECTION}<name>"
+                )
+        return clusters
+
     @field_validator("watch")
     @classmethod
     def _can_be_watched(cls, watch: dict[str, Watch]) -> dict[str, Watch]:
@@ -143,6 +156,8 @@ class Settings(Strict):
     def _subject_is_no_version(self) -> Self:
         if self.subject and self.subject.kafka in self.versions:
             raise ValueError(f"the subject is {self.subject.kafka}, which is also one of the versions to compare with")
+        if self.subject and self.clusters.keys() & {self.subject.name, self.baseline.releases[0]}:
+            raise ValueError("the subject is compared with a release on this host; name no cluster in its place")
         return self
 
     @model_validator(mode="after")
@@ -176,8 +191,11 @@ def better(metric: str) -> Better:
 
 
 def read_settings(path: Path) -> dict[str, Any]:
-    """Read settings, and waivers relative to them; raise BadInput for a missing file or no YAML."""
+    """Read settings, and waivers and clusters relative to them; raise BadInput for a missing file or no YAML."""
     settings = read_mapping(path, "The settings")
+    if isinstance(clusters := settings.get("clusters"), dict):
+        files = {name: given for name, given in clusters.items() if isinstance(given, str) and not is_connection(given)}
+        settings["clusters"] = clusters | {name: str(path.parent.absolute() / given) for name, given in files.items()}
     name = settings.get("waivers")
     if isinstance(name, str):
         settings["waivers"] = read_mapping(path.parent / name, "The waivers").get("waivers") or []

@@ -6,14 +6,14 @@ import logging
 import os
 import subprocess
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from campaigns.campaign import Item
 from campaigns.nightly.settings import Subject
 from clusters.kafka.builds import OWN, build_of
 from history.errors import BadInput
 
-SUBJECT, BUILD, LINK = "subject", "build", "link"  # labels of runs
+SUBJECT, BUILD, LINK, CLUSTER = "subject", "build", "link", "cluster"  # labels of runs
 SHORT = 12  # characters of a commit
 
 log = logging.getLogger("plimsoll")
@@ -50,6 +50,13 @@ def staged_in(items: Sequence[Item]) -> Staged | None:
     return Staged(own.kafka, {name: own.labels[name] for name in names}) if own else None
 
 
-def by_name(row: Mapping[str, object], labels: Mapping[str, str]) -> dict[str, object]:
-    """Use the subject's name as its version, since its reported version may change."""
-    return {**row, "kafka_version": labels.get(SUBJECT, row["kafka_version"])}
+def name_in(labels: Mapping[str, str], version: str) -> str:
+    """Return the name of the subject or of a cluster of others, whose version may change; else the version."""
+    return labels.get(SUBJECT) or labels.get(CLUSTER) or version
+
+
+def by_name(row: Mapping[str, Any], labels: Mapping[str, str]) -> dict[str, Any]:
+    """Use a row's ``name_in`` as its version; another cluster under one name begins new series."""
+    cluster = f" {row['cluster']}" if row.get("cluster") else ""
+    digest = f"{row['scenario_digest'].removesuffix(cluster)}{cluster}"
+    return {**row, "kafka_version": name_in(labels, row["kafka_version"]), "scenario_digest": digest}

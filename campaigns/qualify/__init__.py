@@ -17,6 +17,7 @@ KIND = Kind(
     examples=(
         "qualify --from 3.9.0 --to 3.9.1",
         "qualify --from 3.9.1 --to 4.3.1 --scenario ours.yaml --pairs 5",
+        "qualify --cluster mine.yaml --scenarios steady,failover",
     ),
     docs_page="docs/qualify.md",
     whole_evidence=True,
@@ -26,6 +27,11 @@ KIND = Kind(
         ),
         Option("to", "the version to upgrade to: a release, or a folder or tarball of jars", "3.9.1", setting="head"),
         Option(
+            "cluster",
+            "instead of versions: a cluster of yours, which you upgrade when the command says so",
+            "mine.yaml",
+        ),
+        Option(
             "scenario",
             "a scenario by name or file, whose cluster, topics and load the upgrade runs under",
             "rolling_upgrade",
@@ -33,7 +39,7 @@ KIND = Kind(
         ),
         Option(
             "scenarios",
-            "scenarios that the new version must pass, separated by commas",
+            "scenarios that the new version must pass, separated by commas; a cluster: steady,group_members",
             "survived_faults,transactions",
             default="survived_faults,group_members,exactly_once",
         ),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Unpack
 
 from campaigns.campaign import Campaign, Item, Row, When
@@ -14,7 +14,8 @@ from campaigns.compare.findings import BY_DESIGN
 from campaigns.compare.words import pairs_that_decide
 from campaigns.known_bugs import campaign as known_bugs
 from campaigns.known_bugs.bugs import BUGS
-from campaigns.qualify import KIND
+from campaigns.qualify import KIND, on_cluster
+from campaigns.qualify.lines import of_both_sides, of_runs
 from campaigns.qualify.questions import MEASURED, VIEWS, Settings, Sides, correctness, questions
 from history.kafka_versions import FEATURES, Version
 from history.results.compare import CompareResult
@@ -32,6 +33,8 @@ _PERFORMANCE: dict[str, Answer] = {
 
 def plan(settings: Mapping[str, Any], **when: Unpack[When]) -> Campaign:
     """Plan all questions' runs; raise BadInput for wrong settings, or a question that does not fit the versions."""
+    if settings.get("cluster"):
+        return on_cluster.plan(settings, **when)
     question = KIND.check(Settings, settings)
     parts = questions(question, when)
     settings = {**question.model_dump(), "questions": {name: part.settings for name, part in parts.items()}}
@@ -43,6 +46,11 @@ def _of_question(question: str, item: Item) -> Item:
     name = f"{question.replace('_', '-')}-{item.name}"
     labels = {**item.labels, "question": question}
     return item.model_copy(update={"name": name, "labels": labels, "at_once": question not in VIEWS})
+
+
+def later(campaign: Campaign) -> list[Item]:
+    """Return the items that the plan lacks because they are decided later, to be checked now."""
+    return on_cluster.later(campaign) if "cluster" in campaign.settings else []
 
 
 def _question(campaign: Campaign, name: str) -> Campaign:
@@ -58,7 +66,12 @@ def _rows_of(campaign: Campaign, rows: Iterable[Row]) -> dict[str, list[Row]]:
 
 
 def follow_up(campaign: Campaign, rows: Sequence[Row]) -> list[Item]:
-    """Rerun the new version's failures on today's, and bug tries that missed their window."""
+    """Rerun the new version's failures on today's, and bug tries that missed their window; or the next part.
+
+    The search calls it after each round.
+    """
+    if "cluster" in campaign.settings:
+        return on_cluster.next_part(campaign, rows)
     own, settings = _rows_of(campaign, rows), _settings(campaign)
     scenarios, releases = (
         {row["labels"][name]: None for row in own.get(question, []) if _failed_on_head(row)}
@@ -95,31 +108,63 @@ def _settings(campaign: Campaign) -> Settings:
 
 def result(campaign: Campaign, rows: Sequence[Row]) -> QualifyResult:
     """Combine the answers; the worst decides."""
+    if "cluster" in campaign.settings:
+        return _on_cluster(campaign, on_cluster.in_time(campaign.own(rows)))
     settings, own = _settings(campaign), _rows_of(campaign, rows)
-    lines = list(_lines(campaign, own))
-    verdict: Answer = next((each for each in STATES if any(line.answer == each for line in lines)), "not yet")
-    base, head = settings.sides.versions
     judged = [row for of_question in own.values() for row in of_question]
+    lines = list(_lines(_answered(campaign, own), judged))
+    base, head = settings.sides.versions
     jars = {
         side: sorted({str(row["kafka_jars_digest"]) for row in judged if row["kafka_version"] == version})
         for side, version in (("base", base), ("head", head))
     }
+    begin, kept = f"from Kafka {base} to {head}", "upgrade and rollback under load"
+    return _concluded(
+        campaign,
+        lines,
+        judged,
+        lambda verdict: _sentence(begin, kept, verdict, lines),
+        base=base,
+        head=head,
+        by_design=list(_by_design(settings.sides)),
+        doubts=list(_doubts(settings, lines)),
+        jars=jars,
+    )
+
+
+def _on_cluster(campaign: Campaign, rows: Sequence[Row]) -> QualifyResult:
+    lines = list(_lines(on_cluster.lines(campaign, rows), rows))
+    base, head = on_cluster.names(campaign)
+    begin, kept = f"from {base} to {head}", "the upgrade under load"
+    return _concluded(
+        campaign,
+        lines,
+        rows,
+        lambda verdict: _sentence(begin, kept, verdict, lines),
+        base=base,
+        head=head,
+        by_design=[],
+        doubts=list(on_cluster.doubts(campaign)),
+        jars={},
+    )
+
+
+def _concluded(
+    campaign: Campaign, lines: list[Line], rows: Sequence[Row], sentence: Callable[[Answer], str], **about: Any
+) -> QualifyResult:
+    verdict: Answer = next((each for each in STATES if any(line.answer == each for line in lines)), "not yet")
     return QualifyResult(
         **campaign.named,
         state=STATES[verdict],
-        sentence=_sentence(base, head, verdict, lines),
+        sentence=sentence(verdict),
         lines=[f"{line.answer:8} {line.question}: {line.what}: {line.sentence}" for line in lines],
         seed=campaign.seed,
         settings=campaign.settings,
-        base=base,
-        head=head,
         verdict=verdict,
         answers=lines,
-        by_design=list(_by_design(settings.sides)),
-        doubts=list(_doubts(settings, lines)),
-        hosts=sorted({str(row["host"]) for row in judged}),
-        jars=jars,
-        digest=_digest(jars, judged),
+        hosts=sorted({str(row["host"]) for row in rows}),
+        digest=_digest(about["jars"], rows),
+        **about,
     )
 
 
@@ -128,9 +173,9 @@ def _digest(jars: Mapping[str, Sequence[str]], rows: Iterable[Row]) -> str:
     return hashlib.sha256(json.dumps([dict(jars), verdicts]).encode()).hexdigest()
 
 
-def _lines(campaign: Campaign, own: Mapping[str, Sequence[Row]]) -> Iterator[Line]:
-    recorded = {row["labels"]["item"] for rows in own.values() for row in rows}
-    for line, items in _answered(campaign, own):
+def _lines(answered: Iterable[tuple[Line, Sequence[Item]]], rows: Iterable[Row]) -> Iterator[Line]:
+    recorded = {row["labels"]["item"] for row in rows}
+    for line, items in answered:
         yield _complete(line, [item.name for item in items if item.name not in recorded])
 
 
@@ -147,11 +192,11 @@ def _answered(campaign: Campaign, own: Mapping[str, Sequence[Row]]) -> Iterator[
     upgrade = _question(campaign, "upgrade")
     for way, words in (("upgrade", "upgraded node by node, leaders dying"), ("rollback", "upgraded and rolled back")):
         items = [item for item in upgrade.items if item.labels["role"] == way]
-        yield _of_runs("upgrade", words, items, own["upgrade"]), items
+        yield of_runs("upgrade", words, items, own["upgrade"]), items
     for scenario in settings.scenarios:
         items = [item for item in _question(campaign, "correctness").items if item.labels["of"] == scenario]
         tries = [row for row in own["correctness"] if row["labels"]["of"] == scenario]
-        yield _of_both_sides("correctness", scenario, items, tries), items
+        yield of_both_sides("correctness", scenario, items, tries), items
     if "bugs" in own:
         part = _question(campaign, "bugs")
         found = known_bugs.result(part, own["bugs"])
@@ -165,7 +210,7 @@ def _answered(campaign: Campaign, own: Mapping[str, Sequence[Row]]) -> Iterator[
     for item in _question(campaign, "clients").items:
         release = item.labels["role"]
         tries = [row for row in own["clients"] if row["labels"]["role"] == release]
-        yield _of_both_sides("clients", f"Java {release}", [item], tries), [item]
+        yield of_both_sides("clients", f"Java {release}", [item], tries), [item]
     for view in (view for view in VIEWS if view in own):
         part = _question(campaign, view)
         yield _of_performance(_VIEWS[view], compare.result(part, own[view])), part.items
@@ -183,39 +228,6 @@ def _of_performance(question: str, compared: CompareResult) -> Line:
         answer = "not yet"
     runs = [run.run_id for run in compared.runs.each]
     return Line(question=question, what=MEASURED, answer=answer, sentence=words, runs=runs)
-
-
-def _of_runs(question: str, what: str, items: Sequence[Item], rows: Sequence[Row]) -> Line:
-    by_item = {row["labels"]["item"]: row for row in rows}
-    runs = [by_item[item.name] for item in items if item.name in by_item]
-    verdicts = Counter(row["verdict"] for row in runs)
-    answer: Answer = "no-go" if verdicts["fail"] else "go" if verdicts["pass"] == len(items) else "not yet"
-    return Line(question=question, what=what, answer=answer, sentence=_counted(runs, len(items)), runs=_ids(runs))
-
-
-def _counted(runs: Sequence[Row], planned: int) -> str:
-    passed = sum(row["verdict"] == "pass" for row in runs)
-    worst = next((row for verdict in ("fail", "unknown") for row in runs if row["verdict"] == verdict), None)
-    return f"{passed} of {planned} runs pass.{' ' + worst['sentence'] if worst else ''}"
-
-
-def _ids(rows: Iterable[Row]) -> list[str]:
-    return list(dict.fromkeys(str(row["run_id"]) for row in rows))
-
-
-def _of_both_sides(question: str, what: str, items: Sequence[Item], rows: Sequence[Row]) -> Line:
-    """A failure on both sides is a note: not the upgrade's."""
-    base = list({row["labels"]["item"]: row for row in rows if row["labels"].get("side") == "base"}.values())
-    line = _of_runs(question, what, items, rows)
-    if line.answer != "no-go":
-        return line
-    if any(row["verdict"] == "fail" for row in base):
-        words = f"{line.sentence} It fails on the version of today, too: {_counted(base, len(base))}"
-        return line.model_copy(update={"answer": "note", "sentence": words, "runs": [*line.runs, *_ids(base)]})
-    if any(row["verdict"] == "pass" for row in base):
-        return line
-    words = f"{line.sentence} The version of today was not tried, or has no verdict."
-    return line.model_copy(update={"answer": "not yet", "sentence": words})
 
 
 def _of_bug(base: Arm, head: Arm) -> Line:
@@ -280,8 +292,8 @@ def _doubts(settings: Settings, lines: Sequence[Line]) -> Iterator[str]:
     yield "Connect, Streams, MirrorMaker and formats on disk from years of use are not asked."
 
 
-def _sentence(base: str, head: str, verdict: Answer, lines: Sequence[Line]) -> str:
-    begin = f"{verdict[:1].upper()}{verdict[1:]} from Kafka {base} to {head}"
+def _sentence(way: str, kept: str, verdict: Answer, lines: Sequence[Line]) -> str:
+    begin = f"{verdict[:1].upper()}{verdict[1:]} {way}"
     if verdict != "go":
         reasons = [f"{line.what}: {line.sentence}" for line in lines if line.answer == verdict]
         more = f" And {len(reasons) - 2} more." if len(reasons) > 2 else ""
@@ -290,6 +302,6 @@ def _sentence(base: str, head: str, verdict: Answer, lines: Sequence[Line]) -> s
     fixed = [line.what.partition(":")[0] for line in lines if line.question == "bugs" and line.answer == "go"]
     mended = f"; fixed: {', '.join(fixed)}" if fixed else ""
     return (
-        f"{begin}: upgrade and rollback under load kept every guarantee, {passed['correctness']} of "
+        f"{begin}: {kept} kept every guarantee, {passed['correctness']} of "
         f"{sum(line.question == 'correctness' for line in lines)} scenarios pass{mended}."
     )

@@ -31,9 +31,11 @@ HOOKS: Mapping[str, tuple[str, ...]] = {
     "reconnect": ("peer", "peer_host", "direction"),
     "logs": (),
     "segments": ("target",),
+    "upgrade": (),
 }
 COMMON_PLACEHOLDERS = ("broker", "host", "rack")
 ENDED_BY = {fault: key for key, step in sorted(STEPS.items()) for fault in step.ends if {key, fault} <= HOOKS.keys()}
+PERMITTED = (*ENDED_BY, "upgrade")
 _PLACEHOLDER = re.compile(r"\{\{\w+\}\}|\{(\w+)\}")  # {{name}} belongs to a Go template
 
 
@@ -99,7 +101,7 @@ class ClusterFile(Model):
     """A cluster that somebody else runs.
 
     ``client`` is a client.properties (relative: of a run's ``work/``), ``addresses`` replaces advertised addresses by
-    broker id, for port forwards, ``allow`` names faults, ``metrics`` has an exporter's URL by broker id.
+    broker id, for port forwards, ``allow`` names faults.
     """
 
     bootstrap: list[AnyEndpoint] = Field(min_length=1)
@@ -110,7 +112,6 @@ class ClusterFile(Model):
     allow: list[str] = Field(default_factory=list)
     hooks: dict[str, Hook] = Field(default_factory=dict)
     down: Literal["until_start", "restarts_itself"] = "until_start"
-    metrics: dict[int, Annotated[str, Field(pattern=r"^https?://\S+$")]] = Field(default_factory=dict)
 
     def client_id(self, name: str) -> str:
         return f"{self.topics.prefix}{name}"
@@ -124,8 +125,8 @@ class ClusterFile(Model):
         for name, hook in self.hooks.items():
             self._check_hook(name, hook)
         for fault in self.allow:
-            if fault not in ENDED_BY:
-                raise ValueError(f"allow: hooks cannot inject {fault!r}; known: {', '.join(ENDED_BY)}")
+            if fault not in PERMITTED:
+                raise ValueError(f"allow: hooks cannot inject {fault!r}; known: {', '.join(PERMITTED)}")
             if fault not in self.hooks:
                 raise ValueError(f"allow: {fault} needs hooks.{fault}; add {fault}: {{run: [program, argument, …]}}")
         return self

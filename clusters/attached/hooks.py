@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
 from clusters.attached.cluster_file import ClusterFile, Hook
+from clusters.runtimes.runtime import OF_OTHERS
 from history.errors import HarnessError
 from history.events import EventLog
 
@@ -35,7 +36,7 @@ class Ran(NamedTuple):
 def capabilities(file: ClusterFile) -> frozenset[str]:
     """Return what a cluster's hooks make possible."""
     by_itself = {"start"} if file.returns_by_itself else set()
-    return frozenset(file.hooks.keys() | by_itself) - _ENDS
+    return frozenset(file.hooks.keys() | by_itself | OF_OTHERS) - _ENDS
 
 
 class Hooks:

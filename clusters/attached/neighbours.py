@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import partial
 
 from clusters.attached.queries import AnyBroker, Connect
 from clusters.kafka.admin import setting_of_topics
+from clusters.kafka.offsets import CONSUMER, list_offsets
 from clusters.kafka.views import ClusterView, PartitionView, metadata
 from history.partition import TopicPartition
 
 MIN_ISR = "min.insync.replicas"
 TOPICS_OF_REQUEST = 500
+PARTITIONS_OF_REQUEST = 2_000
 
 
 def under_replicated(partitions: Iterable[PartitionView]) -> list[TopicPartition]:
@@ -59,7 +62,8 @@ class Neighbours:
     """All topics that the user may describe, queried at each call; ``warn`` gets a sentence about a missing right."""
 
     def __init__(self, connect: Connect, brokers: Iterable[int], warn: Callable[[str], object]) -> None:
-        self._any, self._warn = AnyBroker(connect, brokers), warn
+        self._connect, self._brokers, self._warn = connect, frozenset(brokers), warn
+        self._any = AnyBroker(connect, self._brokers)
         self._min_isr: dict[str, int] = {}
         self._described: set[str] = set()
         self._warned = False
@@ -71,6 +75,28 @@ class Neighbours:
         view = self._view()
         self._describe(sorted({each.topic for each in view.partitions} - self._described - own))
         return below_min_isr(view.partitions, self._min_isr, own, without, view.brokers)
+
+    def written(self, own: frozenset[str]) -> dict[str, float]:
+        """Return the number of their partitions, and the sum of the high watermarks; nothing unless all are known.
+
+        A user without rights sees none. Topics of Kafka itself are left out, since the run's consumers write them, too.
+        """
+        of_leaders: dict[int, list[TopicPartition]] = defaultdict(list)
+        for each in self._view().partitions:
+            if each.topic not in own and not each.topic.startswith("__"):
+                of_leaders[each.leader].append(TopicPartition(each.topic, each.partition))
+        if not of_leaders or not of_leaders.keys() <= self._brokers:
+            return {}
+        offsets = [offset for leader, partitions in of_leaders.items() for offset in self._ends(leader, partitions)]
+        known = [offset for offset in offsets if offset is not None]
+        return {"partitions": len(known), "records": sum(known)} if len(known) == len(offsets) else {}
+
+    def _ends(self, leader: int, partitions: Sequence[TopicPartition]) -> list[int | None]:
+        starts = range(0, len(partitions), PARTITIONS_OF_REQUEST)
+        parts = [partitions[start : start + PARTITIONS_OF_REQUEST] for start in starts]
+        with self._connect(leader) as connection:
+            answers = [list_offsets(connection, part, replica_id=CONSUMER) for part in parts]
+        return [answer.offset for part in answers for answer in part.values()]
 
     def _view(self) -> ClusterView:
         return self._any.query(lambda connection: metadata(connection, None))

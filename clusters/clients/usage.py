@@ -19,7 +19,7 @@ from clusters.runtimes.nodes import Node
 from history.folder import read_notes, write_atomically
 from history.tables import USAGE
 
-HOST = "host"
+HOST, OTHERS = "host", "others"
 _ENDS_WITH_PROCESS = ("cpu_", "disk_", "gc_", "request_")  # counters that restart with a process
 
 
@@ -30,6 +30,7 @@ def record_usage(world: World, label: str) -> None:
         of_nodes = pool.map(lambda name: _rows(label, name, _counted(world, name, _carried(world))), names)
         rows = [row for sample in of_nodes for row in sample]
     rows += _rows(label, HOST, counters.of_host())
+    rows += _rows(label, OTHERS, world.guard.written_by_others()) if world.guard else []
     write_numbered(world.folder.table("usage"), label, pa.Table.from_pylist(rows, schema=USAGE))
 
 

@@ -22,6 +22,11 @@ class Fault(ABC):
     healed_last: ClassVar[bool] = False
     throttles_fetches: ClassVar[bool] = False  # of its nodes; one fault at a time can
 
+    @property
+    def is_of_owner(self) -> bool:
+        """Return whether the cluster's owner injected it, so that others are not protected from it."""
+        return False
+
     if TYPE_CHECKING:  # a field or a property of each fault
 
         @property

@@ -127,7 +127,7 @@ class PhaseRun:
         """
         self.disk_space.check()
         if self.world.guard:
-            self.world.guard.during(faults=bool(self._active))
+            self.world.guard.during(faults=not all(fault.is_of_owner for fault in self._active))
         now_s = time.monotonic()
         if now_s - self._looked_s < LOOKED_EVERY_S:
             return
@@ -165,7 +165,7 @@ class PhaseRun:
     def heal_all(self) -> None:
         with ExitStack() as healing:
             for fault in reversed(_healing_order(self._active)):
-                healing.callback(self._heal, fault)
+                healing.callback(self.heal, fault)
 
     def nodes(self, target: Target) -> list[Node]:
         name = str(target)
@@ -249,12 +249,19 @@ class PhaseRun:
             now = f"{some_of([node.name for node in silent])} did not answer" if silent else "every broker answered"
             raise HarnessError(f"The hook {fault.key} had no visible effect on {_names(fault)}; {now}.")
 
+    def note(self, fault: Fault, step: Step) -> None:
+        """Record a fault that somebody else has injected."""
+        self._active.append(fault)
+        self._record_fault("inject", fault, asked=str(step))
+        self._prove("injected", fault, "effect_verified", fault.verify_injected)
+
     def _protect_others(self, fault: Fault) -> None:
         brokers = [broker_id(node) for node in fault.nodes if node.role == "broker"]
         if self.world.guard and brokers:
             self.world.guard.before_fault(brokers, is_first=not self._active)
 
-    def _heal(self, fault: Fault) -> None:
+    def heal(self, fault: Fault) -> None:
+        """End a fault and verify the recovery."""
         record_exits(self.world)  # earlier exits go under this fault
         self._record_fault("heal", fault)
         if fault.ends_nodes == "heal":
@@ -286,7 +293,7 @@ class PhaseRun:
         for node in fault.nodes:
             if meanwhile:
                 meanwhile(node)
-        self._heal(fault)
+        self.heal(fault)
 
     def heal_on(
         self, nodes: list[Node], keys: tuple[str, ...], which: Callable[[Fault], bool] = lambda _: True
@@ -302,7 +309,7 @@ class PhaseRun:
         for fault in found:
             _check_whole(fault, nodes)
         for fault in found:
-            self._heal(fault)
+            self.heal(fault)
 
     def wait(self, condition: Condition, limit_s: float, step: Step) -> None:
         started = time.monotonic()

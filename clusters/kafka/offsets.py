@@ -11,6 +11,7 @@ from clusters.kafka.connection import Connection, about, by_topic, error_name, k
 from history.partition import TopicPartition
 
 DEBUGGING_CONSUMER = -2  # ListOffsets: any replica answers, up to its log end offset
+CONSUMER = -1  # only the leader answers, up to the high watermark
 LATEST, EARLIEST = -1, -2
 
 

@@ -82,9 +82,13 @@ class AttachedServers(Servers):
         return {}
 
     def kill(self, node: Node, signal: str) -> None:
+        self.run_observed(HOOKS[signal], node)
+
+    def run_observed(self, hook: str, node: Node) -> None:
+        """Run a hook that ends a broker, and note its silence meanwhile."""
         self._seen_down.discard(node.name)
         with ThreadPoolExecutor(1) as pool:
-            ran = pool.submit(self.run_hook, HOOKS[signal], node)
+            ran = pool.submit(self.run_hook, hook, node)
             while not ran.done():
                 self.was_silent(node)
                 Event().wait(LOOK_S)
@@ -125,11 +129,14 @@ class AttachedServers(Servers):
     def silent(self) -> list[Node]:
         nodes = list(self.brokers.values())
         with ThreadPoolExecutor(len(nodes)) as pool:
-            return [node for node, answers in zip(nodes, pool.map(self._answers, nodes), strict=True) if not answers]
+            answers = list(pool.map(self._answers, nodes))
+        silent = [node for node, answered in zip(nodes, answers, strict=True) if not answered]
+        self._seen_down |= {node.name for node in silent}
+        return silent
 
     def heal_others(self, fault: str, nodes: Sequence[Node]) -> list[Node]:
         """Return the silent brokers; heal those that a hook has hit instead of these nodes."""
-        silent, end = self.silent(), ENDED_BY[fault]
+        silent, end = self.silent(), ENDED_BY.get(fault, "")
         for node in silent if self.has_hook(end) else ():
             if node not in nodes:
                 self.run_hook(end, node)

@@ -29,6 +29,7 @@ from clusters.live.servers import PREFIX
 from clusters.live.world import World
 from clusters.run.manifest import add_features, boot_id, manifest_of, topics_of
 from clusters.scenario.scenario import Scenario
+from clusters.scenario.steps.owner import AwaitUpgrade
 from clusters.waiting import wait_until
 from history.errors import BadInput, HarnessError, Refused
 from history.events import Event, read_events
@@ -75,7 +76,8 @@ def _check_may_run(scenario: Scenario, described: ClusterFile, source: Path) -> 
             hooks = [f"hooks.{name}" for name in lacking if name in HOOKS]
             advice = f"add {', '.join(hooks)} to {source}" if len(hooks) == len(lacking) else "no hook provides that"
             raise BadInput(f"{where}, which needs {', '.join(lacking)}; {advice}.")
-        if forbidden := [key for key in step.breaks if step.required and key not in described.allow]:
+        upgrades = {"upgrade"} & described.hooks.keys() if isinstance(step, AwaitUpgrade) else ()
+        if forbidden := [key for key in (*step.breaks, *upgrades) if step.required and key not in described.allow]:
             raise BadInput(f"{where}; {source} does not permit the fault {forbidden[0]}: name it under allow.")
 
 
@@ -175,6 +177,7 @@ def _manifest(world: World) -> Manifest:
     return manifest_of(
         world,
         origin="attached",
+        cluster_id=cluster.cluster_id,
         scenario_digest=cluster.scenario_digest,
         kafka_jars_digest="",
         nodes=[
@@ -236,11 +239,16 @@ def not_deleted(topics: Sequence[str]) -> str:
 
 
 def end_faults(world: World) -> Iterator[str]:
-    """End faults that are still active, and start silent brokers; yield what was done."""
-    servers, faults = hooked(world.servers), open_faults(read_events(world.folder.events))
+    """End faults that are still active, and start silent brokers that their owner does not replace; yield what was
+    done.
+    """
+    events = list(read_events(world.folder.events))
+    servers, faults = hooked(world.servers), open_faults(events)
     for fault in faults:
         yield _end_fault(servers, fault)
-    for node in servers.start_silent({fault.broker for fault in faults}):
+    away = {event.target for event in events if event.kind == "inject" and event.step == AwaitUpgrade.key}
+    replaced = set() if servers.has_hook("upgrade") else away
+    for node in servers.start_silent({fault.broker for fault in faults} | replaced):
         yield f"start {node.name}, which did not answer"
     yield from (f"{node.name} does not answer" for node in servers.stay_silent(servers.limit_s("start")))
 

@@ -12,6 +12,7 @@ from clusters.run.attached import RIGHTS
 from clusters.run.stages import expected_s
 from clusters.scenario.durations import expected_bytes, longest_phase_s, peak_bytes_per_s
 from clusters.scenario.scenario import Scenario
+from clusters.scenario.steps.owner import AwaitUpgrade
 from history.words import counted
 
 
@@ -38,7 +39,7 @@ def described(plan: Plan, given: Scenario, evidence: str) -> dict[str, Any]:
         "steps": [f"{phase.name}: {step}" for phase in scenario.phases for step in phase.steps],
         "hooks": [
             f"{name}: {' '.join(hooks[name].run)}"
-            for fault in dict.fromkeys(scenario.faults)
+            for fault in dict.fromkeys([*scenario.faults, *_upgrades(scenario)])
             for name in (fault, ENDED_BY.get(fault, ""))
             if name in hooks
         ],
@@ -46,6 +47,10 @@ def described(plan: Plan, given: Scenario, evidence: str) -> dict[str, Any]:
         "not_applied": list(not_applied(given, {number: own.settings for number, own in cluster.brokers.items()})),
         "removes": "its topics, when it ends; after a crash: plimsoll clean --cluster",
     }
+
+
+def _upgrades(scenario: Scenario) -> Iterator[str]:
+    return ("upgrade" for step in scenario.steps if isinstance(step, AwaitUpgrade))
 
 
 def _topics(scenario: Scenario) -> Iterator[str]:

@@ -87,9 +87,20 @@ def _new_folder(runs: Path, stem: str) -> RunFolder:
             return folder
 
 
-def check(scenario: str, *, kafka: str, runtime: str = "auto", changes: Mapping[str, Any] | None = None) -> None:
+def check(
+    scenario: str,
+    *,
+    kafka: str,
+    runtime: str = "auto",
+    cluster: Path | Described | None = None,
+    changes: Mapping[str, Any] | None = None,
+) -> None:
     """Check as ``prepare`` does, and fetch what the run needs; make no folder."""
-    _plan(_scenario(scenario, changes, None), kafka, runtime=runtime, seed=None, subnet=None, labels={})
+    parsed = _scenario(scenario, changes, None)
+    if cluster:
+        attached_plan(parsed, cluster, seed=None, labels={})
+    else:
+        _plan(parsed, kafka, runtime=runtime, seed=None, subnet=None, labels={})
 
 
 def _scenario(given: str | Mapping[str, Any], changes: Mapping[str, Any] | None, rate: float | None) -> Scenario:
@@ -172,6 +183,8 @@ def _check_versions(scenario: Scenario, version: str, mode: Mode, upgrades: Mapp
 
 
 def _runtime_for(scenario: Scenario, runtime: str) -> Literal["docker", "process"]:
+    if "owner" in scenario.needs:
+        raise BadInput(f"Scenario {scenario.name} waits for the owner of a cluster; name one with --cluster.")
     chosen = choose_runtime(runtime)
     advice = "use --runtime=docker" if runtime == "process" else "start Docker, whose daemon does not answer"
     check_capabilities(scenario, capabilities(chosen), f"the {chosen} runtime", advice)

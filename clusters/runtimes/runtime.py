@@ -16,6 +16,7 @@ OPTIONAL = ("network", "resource_limits", "disks")  # parts of a runtime
 CAPABILITIES = frozenset(
     ("kill", "stop", "start", "pause", "disconnect", *OPTIONAL, "files", "settings", "binaries", "controllers")
 )
+OF_OTHERS = frozenset({"owner"})  # what clusters of others alone have
 
 
 class Runtime(Protocol):

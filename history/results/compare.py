@@ -45,10 +45,11 @@ class Arms(Model, Generic[Each]):
 
 
 class Side(Model):
-    """A version as requested and as reported."""
+    """A version as requested and as reported, or the id of a cluster of others."""
 
     name: str
     kafka: str
+    cluster: str = ""
     changes: dict[str, Any]
     versions: list[str]
     jars: list[str]

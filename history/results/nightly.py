@@ -111,7 +111,7 @@ class Change(Model):
 
 
 class Confirmation(Model):
-    """The result of reruns against a release."""
+    """The result of reruns against a release; with "", against the series' own nightly runs before."""
 
     nightly_run: str
     is_current: bool

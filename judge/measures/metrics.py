@@ -192,6 +192,7 @@ def _used(run: Measured) -> Iterator[dict[str, Any]]:
         yield from _rates(stretch, brokers)
         yield from _requests(stretch, brokers)
         yield from _of_host(stretch)
+        yield from _of_others(stretch)
         cpu_ns, written = stretch.of("cpu_ns", brokers), bytes_of.get(stretch.phase, 0)
         if cpu_ns is not None and written:
             yield _row("broker_cpu_s_per_gb", cpu_ns / 1e9 / (written / _GB), stretch.phase)
@@ -250,6 +251,13 @@ def _of_host(stretch: _Stretch) -> Iterator[dict[str, Any]]:
     own = [value for (source, name), value in stretch.grown.items() if name == "cpu_ns" and source != "host"]
     if own:
         yield _row("host_other_cpu_ratio", max(busy - math.fsum(own), 0.0) / capacity, stretch.phase)
+
+
+def _of_others(stretch: _Stretch) -> Iterator[dict[str, Any]]:
+    """Yield what others wrote, unless topics came or went meanwhile."""
+    written = stretch.of("records", ["others"])
+    if written is not None and stretch.of("partitions", ["others"]) == 0:
+        yield _row("others_per_s", written / stretch.seconds, stretch.phase, samples=round(written))
 
 
 # --- untrusted measurements ----------------------------------------------------------------------

@@ -23,6 +23,7 @@ from history.partition import TopicPartition
 from history.tables import CONTROLLER
 from history.traits import Trait
 
+AT_MOST, NOT_SEEN = "at most", "not seen"
 _NO_HISTORY = "the controller's history is missing or has no good times, and leaders' metadata is all there is"
 
 
@@ -78,11 +79,11 @@ class _Impact:
         """Return a time up to the first change that was found, censored at the limit."""
         first_ns = next((row["received_ns"] for row in found), None)
         what = "the fault" if limit_ns == self.over_ns != self.phase_ends else "the phase"
-        unseen = f"not seen before {what} ended"
+        unseen = f"{NOT_SEEN} before {what} ended"
         if self.decided:
             note = None if first_ns is not None else unseen
         else:
-            note = f"{unseen}: {_NO_HISTORY}" if first_ns is None else f"at most: {_NO_HISTORY}"
+            note = f"{unseen}: {_NO_HISTORY}" if first_ns is None else f"{AT_MOST}: {_NO_HISTORY}"
         ended_ns = max(limit_ns, from_ns) if first_ns is None else first_ns
         return {
             "phase": self.fault.phase,

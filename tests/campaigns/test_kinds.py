@@ -21,6 +21,7 @@ BESIDE: dict[tuple[str, str], dict[str, Any]] = {
     ("known_bugs", "kafka"): {"bugs": []},
     ("known_bugs", "mode"): {"bugs": [], "kafka": ["3.9.1"]},
     ("bisect", "phase"): {"scenario": "benchmark", "metric": "latency_p99_ms"},
+    ("qualify", "cluster"): {"base": None, "head": None},
 }
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import shutil
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -32,9 +33,9 @@ def checked(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, str, str]]:
     """Keeps the arguments of checks, which would download jars and images: (scenario, version, runtime)."""
     made: list[tuple[str, str, str]] = []
 
-    def check(scenario: str, *, kafka: str, runtime: str, changes: object) -> None:
+    def check(scenario: str, *, kafka: str, runtime: str, cluster: Path | None, changes: object) -> None:
         assert changes is not None
-        made.append((scenario, kafka, runtime))
+        made.append((scenario, str(cluster or kafka), runtime))
         if kafka == "9.9.9":
             raise BadInput("There is no Kafka 9.9.9.")
 
@@ -52,6 +53,16 @@ def test_what_no_run_can_have_is_refused_before_the_first(places: Places, checke
 
     assert sorted(set(checked)) == [("steady", "3.9.0", "docker"), ("steady", "9.9.9", "docker")]
     assert not places.site.exists()
+
+
+def test_clusters_of_others_are_asked_before_the_first_run(places: Places, checked: list[tuple[str, str, str]]) -> None:
+    """Each once; a connection is read by what the caller gives, and by a command not at all."""
+    asked = SETTINGS | {"base": "/c/a.yaml", "head": "connection:canary"}
+    with pytest.raises(BadInput, match="connection:canary is a connection of Airflow"):
+        runner.plan("compare", asked, name="c", seed=1, places=places)
+    runner.plan("compare", asked, name="c", seed=1, places=places, cluster_named=lambda name: Path("/named") / name)
+
+    assert set(checked[-3:]) == {("steady", "/c/a.yaml", "docker"), ("steady", "/named/canary", "docker")}
 
 
 @pytest.mark.parametrize(

@@ -55,7 +55,7 @@ def test_faults_go_by_the_names_of_steps(tmp_path: Path, capsys: pytest.CaptureF
     given = ["import", OPERATIONS, "--format", "operations", "--runs", str(tmp_path)]
 
     assert main([*given, "--faults", "kill, partition"]) == 3
-    assert "--faults names 'partition', which is no step; known: bounce" in capsys.readouterr().err
+    assert "--faults names 'partition', which is no step; known: await_upgrade" in capsys.readouterr().err
     assert list(tmp_path.iterdir()) == []
 
 

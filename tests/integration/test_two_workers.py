@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import signal
 import subprocess
@@ -16,7 +17,6 @@ import pytest
 
 from clusters.paths import ROOT
 from clusters.waiting import wait_until
-from history.events import read_events
 from history.folder import RunFolder
 from history.remote import path_of
 from service.airflow import free_port
@@ -40,6 +40,9 @@ class Bed(NamedTuple):
     judges: Host
     store: Server
     work: Callable[[Host, str], object]  # starts a worker of a queue
+    database: Database
+    centre: dict[str, subprocess.Popen[bytes]]
+    begin: Callable[[str], subprocess.Popen[bytes]]  # a component of the centre
 
     def trigger(self, dag_run: str) -> None:
         conf = {"runtime": "process", "seed": 7, "upload": f"{self.store.bucket}/plimsoll"}
@@ -65,9 +68,8 @@ class Bed(NamedTuple):
         return {each["task_id"]: each["state"] for each in found}
 
     def run(self) -> RunFolder:
-        """Return the only run that is recorded and not yet sealed, or else the newest."""
-        found = sorted((self.records.folder / "runs").glob("*/manifest.json"), key=lambda file: file.stat().st_mtime)
-        return RunFolder(found[-1].parent)
+        """Return the newest run."""
+        return RunFolder(max((self.records.folder / "runs").iterdir(), key=lambda run: run.name))
 
 
 @contextmanager
@@ -84,20 +86,20 @@ def redis(folder: Path) -> Iterator[str]:
 
 
 @contextmanager
-def postgres(folder: Path) -> Iterator[str]:
-    """Yield the address of an empty database on the hosts' network."""
+def postgres(folder: Path) -> Iterator[Database]:
+    """Yield a database server on the hosts' network."""
     folder.mkdir()
     shutil.chown(folder, "postgres")
     database = Database(folder, CENTRE, f"{NETWORK}.0/24")
     database.start()
     try:
-        yield database.create().replace("postgresql://", "postgresql+psycopg2://")
+        yield database
     finally:
         database.stop()
 
 
-def variables(store: Server, broker: str, database: str, port: int) -> dict[str, str]:
-    """Return the environment of the schedulers and workers, besides home and folder of runs."""
+def variables(store: Server, broker: str, database: str, port: int, logs: Path) -> dict[str, str]:
+    """Return the environment of the schedulers and workers, besides home and folder of runs; logs are shared."""
     access = {"endpoint_url": store.address, "region_name": "us-east-1"}
     connection = {"conn_type": "aws", "login": "tester", "password": "secret", "extra": access}
     return {
@@ -112,6 +114,7 @@ def variables(store: Server, broker: str, database: str, port: int) -> dict[str,
         "AIRFLOW__CORE__EXECUTION_API_SERVER_URL": f"http://{CENTRE}:{port}/execution/",
         "AIRFLOW__CORE__EXECUTOR": "CeleryExecutor",
         "AIRFLOW__DATABASE__SQL_ALCHEMY_CONN": database,
+        "AIRFLOW__LOGGING__BASE_LOG_FOLDER": str(logs),
         "AIRFLOW__SCHEDULER__TASK_INSTANCE_HEARTBEAT_TIMEOUT": "30",
         "AIRFLOW__TRIGGERER__QUEUES_ENABLED": "True",
         "AIRFLOW_CONN_AWS_DEFAULT": json.dumps(connection),
@@ -130,7 +133,8 @@ def bed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bed]:
         serving(tmp_path_factory.mktemp("s3"), CENTRE) as store,
     ):
         port, home = free_port(), found[RECORDS].folder.parent / "airflow"
-        own = variables(store, broker, database, port)
+        address = database.create().replace("postgresql://", "postgresql+psycopg2://")
+        own = variables(store, broker, address, port, home.with_name("logs"))
         home.mkdir()
         migrate(home, **own)
 
@@ -143,23 +147,27 @@ def bed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bed]:
             if queue == QUEUE:
                 start(host, "triggerer", "--queues", queue, "--skip-serve-logs")
 
-        with (home / "log").open("w") as log:
-            centre = [
-                subprocess.Popen(airflow(*words), env=environment(home, **own), cwd=ROOT, stdout=log, stderr=log)
-                for words in (["api-server"], ["scheduler", "--skip-serve-logs"], ["dag-processor"])
-            ]
+        begin = partial(_begin, home, own)
+        centre = {component: begin(component) for component in ("api-server", "scheduler", "dag-processor")}
         try:
             rest = Rest(f"http://{CENTRE}:{port}")
-            yielded = Bed(rest, found[RECORDS], found[JUDGES], store, work)
+            yielded = Bed(rest, found[RECORDS], found[JUDGES], store, work, database, centre, begin)
             work(yielded.records, QUEUE)
             work(yielded.judges, "default")
             wait_until(partial(_knows_dag, rest), limit_s=180, every_s=1, what="Airflow to know the DAG")
             yield yielded
         finally:
-            for process in centre:
+            for process in centre.values():
                 process.send_signal(signal.SIGTERM)
-            for process in centre:
+            for process in centre.values():
                 process.wait()
+
+
+def _begin(home: Path, own: dict[str, str], component: str) -> subprocess.Popen[bytes]:
+    """Start a component of the centre."""
+    words = [component, *(["--skip-serve-logs"] if component == "scheduler" else [])]
+    with (home / "log").open("ab") as log:
+        return subprocess.Popen(airflow(*words), env=environment(home, **own), cwd=ROOT, stdout=log, stderr=log)
 
 
 def _knows_dag(rest: Rest) -> bool:
@@ -182,22 +190,75 @@ def test_one_worker_records_and_another_judges_from_the_store(bed: Bed) -> None:
     assert not (bed.judges.folder / "runs").exists()
 
 
-def test_a_recording_worker_that_is_killed_leaves_nothing(bed: Bed) -> None:
-    """Killed with all its processes and started again, the host collects the run, which cannot be judged."""
-    bed.trigger("killed")
-    wait_until(partial(_is_loaded, bed), limit_s=180, every_s=0.5, what="the load of the run")
+def test_a_command_without_a_shared_folder_shows_the_run(bed: Bed, tmp_path: Path) -> None:
+    """It prints what the tasks log, and reads the verdict from the store."""
+    words = ["run", DAG, "--runtime", "process", "--airflow", bed.rest.url, "--remote", "--runs", str(tmp_path)]
+    access = {"AWS_ENDPOINT_URL": bed.store.address, "AWS_REGION": "us-east-1"}
+    keys = {"AWS_ACCESS_KEY_ID": "tester", "AWS_SECRET_ACCESS_KEY": "secret"}
+    done = subprocess.run(
+        [ROOT / "plimsoll", *words, "--upload", f"{bed.store.bucket}/plimsoll"],
+        env=os.environ | access | keys,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "phase 1/1 steady … (about 10 s)" in done.stdout
+    *_, run, verdict = done.stdout.splitlines()
+    assert verdict == "verdict: pass"
+    assert run.startswith(f"run: {bed.store.bucket}/plimsoll/runs/")
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("task", ["start_cluster", "phase_1_steady", "stop_clients", "collect", "tear_down"])
+def test_a_recording_worker_that_is_killed_leaves_nothing(bed: Bed, task: str) -> None:
+    """Killed with all its processes and started again, the host collects the run; it passes only if it is complete."""
+    bed.trigger(f"killed-in-{task}")
+    wait_until(partial(_is_at, bed, f"killed-in-{task}", task), limit_s=240, every_s=0.2, what=f"{task} to run")
     run = bed.run()
     bed.records.kill()
     bed.work(bed.records, QUEUE)
 
-    assert bed.wait_for_the_end("killed") == "failed"
-    assert run.is_sealed
+    assert bed.wait_for_the_end(f"killed-in-{task}") == "failed", bed.tasks(f"killed-in-{task}")
+    assert run.is_sealed or task == "start_cluster", bed.tasks(f"killed-in-{task}")
     there = RunFolder(path_of(f"{bed.store.bucket}/plimsoll/runs/{run.run_id}"))
-    assert json.loads(there.verdict_file.read_text())["verdict"] == "unknown"
+    complete = task in ("stop_clients", "collect", "tear_down")
+    assert there.read_verdict().get("verdict") in ("unknown", "pass" if complete else None)
 
 
-def _is_loaded(bed: Bed) -> bool:
-    with suppress(IndexError, FileNotFoundError):
-        run = bed.run()
-        return not run.is_sealed and any(event.kind == "phase_started" for event in read_events(run.events))
+@pytest.mark.parametrize(("task", "host"), [("upload", RECORDS), ("judge", JUDGES), ("publish", JUDGES)])
+def test_what_follows_a_recording_is_repeated_if_its_worker_is_killed(bed: Bed, task: str, host: str) -> None:
+    """Airflow notices and repeats the task; the run passes."""
+    bed.trigger(f"killed-in-{task}")
+    wait_until(partial(_is_at, bed, f"killed-in-{task}", task), limit_s=240, every_s=0.2, what=f"{task} to run")
+    killed = bed.records if host == RECORDS else bed.judges
+    killed.kill()
+    bed.work(killed, QUEUE if host == RECORDS else "default")
+
+    assert bed.wait_for_the_end(f"killed-in-{task}") == "success", bed.tasks(f"killed-in-{task}")
+    there = RunFolder(path_of(f"{bed.store.bucket}/plimsoll/runs/{bed.run().run_id}"))
+    assert there.read_verdict()["verdict"] == "pass"
+
+
+@pytest.mark.parametrize("part", ["scheduler", "database"])
+def test_a_run_outlives_a_restart_of_the_centre(bed: Bed, part: str) -> None:
+    """Killed during a phase and started again; the task goes on meanwhile."""
+    bed.trigger(f"without-{part}")
+    running = partial(_is_at, bed, f"without-{part}", "phase_1_steady")
+    wait_until(running, limit_s=240, every_s=0.2, what="the phase to run")
+    if part == "database":
+        bed.database.stop()
+        bed.database.start()
+    else:
+        bed.centre[part].kill()
+        bed.centre[part].wait()
+        bed.centre[part] = bed.begin(part)
+
+    assert bed.wait_for_the_end(f"without-{part}") == "success", bed.tasks(f"without-{part}")
+
+
+def _is_at(bed: Bed, dag_run: str, task: str) -> bool:
+    with suppress(OSError, ValueError):
+        return bed.tasks(dag_run).get(task) == "running"
     return False

@@ -157,6 +157,15 @@ def test_a_scenario_without_a_dag_is_given_whole(folder: CampaignFolder, tmp_pat
     assert (dag_id, conf["scenario"], conf["at_once"]) == ("any_scenario", content, 3)
 
 
+def test_an_item_on_a_cluster_of_others_names_it(folder: CampaignFolder, tmp_path: Path) -> None:
+    """It has no version and no runtime."""
+    item = Item(name="own", scenario="steady", cluster="staging")
+    _, conf = request(item, folder.read_plan(), Places.beside(tmp_path), "")
+
+    assert conf["cluster"] == "staging"
+    assert not {"kafka", "runtime"} & conf.keys()
+
+
 def test_an_item_with_its_run_is_not_recorded_again(folder: CampaignFolder, monkeypatch: pytest.MonkeyPatch) -> None:
     """A cleared task of a recorded item does nothing; its name is shown all the same."""
     monkeypatch.setattr(rounds, "outstanding", lambda *_: [])
@@ -315,3 +324,46 @@ def test_a_dag_run_names_its_folder_of_runs(monkeypatch: pytest.MonkeyPatch) -> 
 
     assert places(context(runs="/yours/runs")) == Places.beside(Path("/yours/runs"))
     assert places(context(runs=None)) == places(context()) == Places.beside(Path("/mine/runs"))
+
+
+# --- commands --------------------------------------------------------------------------------------
+
+
+def planned_with(monkeypatch: pytest.MonkeyPatch, kind: str, **asked: Any) -> dict[str, Any]:
+    """Return the settings with which a triggered DAG plans its campaign."""
+    found: dict[str, Any] = {}
+
+    def plan(_: str, settings: dict[str, Any], **__: Any) -> CampaignFolder:
+        found.update(settings)
+        return CampaignFolder(Path("c1"))
+
+    monkeypatch.setattr(runner, "plan", plan)
+    PlanCampaign(task_id="plan", kind=kind).execute(context(name="c1", runs=None, **asked))
+    return found
+
+
+def test_a_triggered_campaign_runs_scripts_of_the_host_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Who may trigger a DAG may name one, and write none; a path is no name."""
+    monkeypatch.setenv("PLIMSOLL_COMMANDS", str(tmp_path))
+    (tmp_path / "build.sh").touch()
+    (tmp_path / "in").mkdir()
+    (tmp_path / "in" / "build.sh").touch()
+    builds = {"builds": "a,b", "settings": {}}
+    subject = {"settings": {"subject": {"kafka": "x.tgz", "command": "build.sh"}}}
+    script = f"bash {tmp_path}/build.sh"
+
+    assert planned_with(monkeypatch, "bisect", **builds, command="build.sh")["command"] == script
+    assert planned_with(monkeypatch, "nightly", **subject)["subject"]["command"] == script
+    assert "command" not in planned_with(monkeypatch, "bisect", **builds, command=None)
+    for command in ("in/build.sh", "../build.sh", str(tmp_path / "build.sh"), "rm -rf x", ".."):
+        with pytest.raises(BadInput, match="is no file of the folder of commands"):
+            planned_with(monkeypatch, "bisect", **builds, command=command)
+    with pytest.raises(BadInput, match="command=rm is no file"):
+        planned_with(monkeypatch, "bisect", builds="a,b", settings={"command": "rm"})
+
+
+def test_without_a_folder_of_commands_none_is_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The sentence says what to set."""
+    monkeypatch.delenv("PLIMSOLL_COMMANDS", raising=False)
+    with pytest.raises(BadInput, match="which is not set; set PLIMSOLL_COMMANDS to a folder of this host"):
+        planned_with(monkeypatch, "bisect", builds="a,b", settings={}, command="build.sh")

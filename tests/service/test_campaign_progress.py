@@ -130,3 +130,31 @@ def test_a_run_that_broke_is_told_with_its_reason(tmp_path: Path) -> None:
     progress.look()
 
     assert said[-1][8:] == "  ERROR: pair-1-a, HarnessError: no broker\n"
+
+
+def test_what_a_run_asks_of_a_clusters_owner_is_shown(tmp_path: Path) -> None:
+    """Once, and only of runs that began since; a plan without clusters of others asks nobody."""
+    item = Item(name="upgrade", scenario="steady", cluster="/c/staging.yaml")
+    for items, lines in (([item], 1), (ITEMS, 0)):
+        folder, said = CampaignFolder(tmp_path / str(lines)), list[str]()
+        folder.path.mkdir()
+        runs = folder.path / "runs"
+        _ask(runs / "old")
+        progress = CampaignProgress(folder, runs, said.append, {each.name: each for each in items}.__getitem__, _minute)
+        rounds.begin_round(folder, items)
+        progress.look()
+        _ask(runs / "new")
+        progress.look()
+        progress.look()
+        assert [line.strip()[8:] for line in said if "YOUR TURN" in line] == [
+            "  YOUR TURN: upgrade the brokers"
+        ] * lines
+
+
+def _ask(run: Path) -> None:
+    run.mkdir(parents=True)
+    EventLog(RunFolder(run).events).add("owner_asked", why="upgrade the brokers")
+
+
+def _minute(_: Item) -> float:
+    return 60.0

@@ -292,3 +292,50 @@ def test_too_few_brokers_are_a_failure_whatever_is_missing() -> None:
 def test_the_result_is_json_without_infinities() -> None:
     """The JSON has null instead of infinity."""
     assert json.loads(json.dumps(told(), allow_nan=False))["sentence"] == told()["sentence"]
+
+
+# --- on a cluster of others ------------------------------------------------------------------------------
+
+
+def _on_cluster(**changes: Any) -> dict[str, Any]:
+    told = settings(kafka=None, resource_limits=None)
+    told["measurement"] |= {"cluster": "/c/staging.yaml", **changes}
+    return told
+
+
+def test_a_cluster_of_others_is_measured_as_it_is() -> None:
+    """As many of its brokers as replicas; nobody sets their flags and limits."""
+    planned = plan(_on_cluster(), campaign_id="plan-1", created_at="2026-11-21T10:00:00+00:00", seed=7)
+
+    assert {(item.kafka, item.cluster) for item in planned.items} == {("", "/c/staging.yaml")}
+    assert {json.dumps(item.changes["cluster"]) for item in planned.items} == {'{"brokers": 3}'}
+    found = result(planned, [row | {"cluster": "abc", "jvm": ""} for row in archive(planned)])
+    assert found["runs"]["kafka"] == ["cluster abc"]
+    assert found["limits"][0].startswith("The runs used as many brokers of the cluster as a partition has replicas")
+    doubt = "others wrote an unknown number of records/s to the cluster meanwhile; their load is part of each figure"
+    assert doubt in found["recommendation"]["doubts"]
+
+
+@pytest.mark.parametrize(
+    ("changes", "sentence"),
+    [
+        ({"kafka": "3.9.1"}, "name either kafka"),
+        ({"resource_limits": {"cpus": 1}}, "not set on your own cluster"),
+    ],
+)
+def test_a_cluster_of_others_has_no_version_and_no_limits(changes: dict[str, Any], sentence: str) -> None:
+    """Both would be ignored."""
+    with pytest.raises(BadInput, match=sentence):
+        plan(_on_cluster(**changes), campaign_id="plan-1", created_at="2026-11-21T10:00:00+00:00", seed=7)
+
+
+@pytest.mark.parametrize(("note", "points"), [("at most: no history", 12), ("the host was busy", 0)])
+def test_times_of_a_cluster_of_others_are_upper_bounds(note: str, points: int) -> None:
+    """They are used there, unless the host disturbed the run."""
+    planned = plan(_on_cluster(), campaign_id="plan-1", created_at="2026-11-21T10:00:00+00:00", seed=7)
+    rows = [
+        row | ({"trusted": False, "note": note} if row["metric"] == "catch_up_s" else {}) for row in archive(planned)
+    ]
+    assert len(result(planned, rows)["catch_up"]["points"]) == points
+    of_versions = [row | {"trusted": False, "note": note} for row in archive(usual()) if row["metric"] == "catch_up_s"]
+    assert result(usual(), of_versions)["catch_up"]["points"] == []

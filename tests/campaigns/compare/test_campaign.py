@@ -1,7 +1,9 @@
 """The runs of a comparison and their order."""
 
+import json
 import re
 import shlex
+from pathlib import Path
 
 import pytest
 import typer
@@ -187,7 +189,7 @@ def test_a_change_is_heads():
 
     assert (alone["head"]["kafka"], alone["head"]["changes"]) == ("3.9.0", {"load": {"compression": "zstd"}})
     assert alone["head"]["name"] == "Kafka 3.9.0 with load.compression zstd"
-    assert beside["head"] == side | {"changes": {"load": {"linger": "5ms", "compression": "zstd"}}}
+    assert beside["head"] == side | {"cluster": "", "changes": {"load": {"linger": "5ms", "compression": "zstd"}}}
 
 
 @pytest.mark.parametrize("own", ["build/kafka", "kafka-4.4.0.tgz", "image:kafka-trunk"])
@@ -366,3 +368,48 @@ def test_the_example_of_the_page_is_a_comparison():
 
     assert len(plan(yaml.safe_load(example), **WHEN).items) == 2 * 2 * (5 + 10)
     assert [name for name in Settings.model_fields if f"`{name}`" not in table] == []
+
+
+# --- clusters of others ----------------------------------------------------------------------------
+
+
+def test_two_clusters_of_others_are_compared_as_they_are():
+    """No setting of a broker is changed, and the CPU that nobody counts decides nothing."""
+    found = made(base="a/staging.yaml", head="connection:canary", view=None, changes={"load": {"record_bytes": 200}})
+    places = {(item.labels["role"], item.kafka, item.cluster) for item in found.items}
+
+    assert places == {(role, "", str(Path.cwd() / "a/staging.yaml")) for role in ("base", "base2")} | {
+        ("head", "", "canary")
+    }
+    assert {json.dumps(item.changes) for item in found.items} == {'{"load": {"record_bytes": 200}}'}
+    assert [found.settings[side]["name"] for side in ("base", "head")] == ["staging", "canary"]
+    assert (found.settings["view"], sorted(found.settings["primary"])) == (
+        "same_settings",
+        ["end_to_end_p99_ms@steady", "latency_p99_ms@steady"],
+    )
+    away = made(base="a.yaml", head="b.yaml", view=None, scenarios="failover").settings["primary"]
+    assert {key.partition("@")[0] for key in away} == {"end_to_end_p99_ms", "latency_p99_ms"}
+
+
+def test_a_change_of_the_load_is_compared_on_one_cluster():
+    """Without a head it is base's cluster; the name says what changed."""
+    found = plan({"base": {"cluster": "/c/staging.yaml"}, "change": "load: {compression: zstd}"}, **WHEN)
+
+    assert {item.cluster for item in found.items} == {"/c/staging.yaml"}
+    assert found.settings["head"]["name"] == "staging with load.compression zstd"
+
+
+@pytest.mark.parametrize(
+    ("settings", "sentence"),
+    [
+        ({"base": "mine.yaml"}, "compare two versions or two clusters"),
+        ({"base": "a.yaml", "head": "b.yaml", "view": "default_settings"}, "which only a cluster's owner does"),
+        ({"base": "a.yaml", "head": "b.yaml", "changes": {"cluster": {}}}, "only a cluster's owner changes brokers"),
+        ({"base": {"kafka": "3.9.0", "cluster": "a.yaml"}}, "name either kafka, a version or build, or cluster"),
+        ({"base": {"name": "mine"}}, "name either kafka, a version or build, or cluster"),
+    ],
+)
+def test_what_clusters_of_others_cannot_show_is_refused(settings, sentence):
+    """Two kinds of sides, and settings that nobody but the owner sets."""
+    with pytest.raises(BadInput, match=sentence):
+        made(**settings)

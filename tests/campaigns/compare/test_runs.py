@@ -106,3 +106,19 @@ def test_a_run_that_was_made_again_later_is_in_no_pair(again_at, split, first):
     pair = pairs_of(PLAN, late, "comparison", ("base", "head"))[0]
 
     assert (pair.split, pair.ran_first) == (split, first)
+
+
+@pytest.mark.parametrize(
+    ("clusters", "found"),
+    [(("a", "a"), []), (("a", "b"), ["The runs of base come from several clusters; compare again, with one."])],
+)
+def test_a_side_is_one_cluster_of_others(clusters, found):
+    """There, flags of the JVM and the runtime are no reason; a cluster that was replaced is."""
+    others = {"jvm": "", "runtime": "process"}
+    given = runs(
+        base={"cluster": clusters[0], **others},
+        base2={"cluster": clusters[1], **others},
+        head={"cluster": "c", **others},
+    )
+
+    assert refusals(given) == found

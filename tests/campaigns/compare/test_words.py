@@ -6,7 +6,7 @@ import pytest
 
 from campaigns.compare.campaign import result
 from history.results.compare import CompareResult
-from tests.campaigns.comparison import CPU, NOISE, campaign, rows
+from tests.campaigns.comparison import CPU, NOISE, P99, campaign, rows, run_rows
 from tests.junit_schema import outcomes_of
 
 PLAN = campaign()
@@ -266,3 +266,28 @@ def test_both_sides_that_violate_guarantees_are_no_pass():
     )
     assert (both.correctness.verdict, both.verdict, both.state) == ("both", "equivalent", "unknown")
     assert outcomes_of(both)["correctness/guarantees"] == "unknown"
+
+
+@pytest.mark.parametrize(
+    ("measured", "sentence"),
+    [
+        (
+            {P99: 10.0, ("others_per_s", "steady"): 1_200.0},
+            "Others wrote records meanwhile, on base and head: 1,200/s and 1,200/s in phase steady. Their load is part "
+            "of each figure.",
+        ),
+        (
+            {P99: 10.0},
+            "It is not known how much others wrote to the clusters meanwhile; their load is part of each figure.",
+        ),
+    ],
+)
+def test_the_load_of_others_stands_beside_the_figures(measured, sentence):
+    """On clusters of others alone."""
+    sides = {side: {"kafka": "", "cluster": f"/{side}.yaml", "name": side, "changes": {}} for side in ("base", "head")}
+    others = campaign(**sides)
+    about = {"cluster": "abc", "jvm": "", "runtime": "process"}
+    found = [row for item in others.items for row in run_rows(item, measured, **about)]
+
+    assert sentence in result(others, found).further
+    assert not any("Others" in each or "others" in each for each in result(PLAN, rows(PLAN)).further)

@@ -185,3 +185,16 @@ def test_every_setting_is_explained() -> None:
 
     assert [name for name in names if f"| `{name}` |" not in text and name not in ("watch", *parts)] == []
     assert [name for name in Waiver.model_fields if not re.search(rf"^ .*\b{name}: ", text, re.MULTILINE)] == []
+
+
+def test_clusters_are_relative_to_the_settings(tmp_path: Path) -> None:
+    """As waivers are; a connection is a name."""
+    (tmp_path / "nightly.yaml").write_text("clusters: {staging: c/staging.yaml, canary: 'connection:canary'}\n")
+    read = read_settings(tmp_path / "nightly.yaml")
+
+    assert check(SETTINGS | read).clusters == {
+        "staging": str(tmp_path / "c/staging.yaml"),
+        "canary": "connection:canary",
+    }
+    with pytest.raises(BadInput, match=r"staging is '3\.9\.1', which is no cluster; name a file such as mine\.yaml"):
+        check(SETTINGS | {"clusters": {"staging": "3.9.1"}})

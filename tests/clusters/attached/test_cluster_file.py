@@ -26,10 +26,7 @@ def test_only_bootstrap_is_required(tmp_path: Path) -> None:
     """By default no fault is permitted, and caps are low."""
     file = read(tmp_path)
 
-    assert (file.topics.prefix, file.allow, file.hooks, file.down, file.metrics) == (
-        *("plimsoll-", [], {}),
-        *("until_start", {}),
-    )
+    assert (file.topics.prefix, file.allow, file.hooks, file.down) == ("plimsoll-", [], {}, "until_start")
     assert file.caps.model_dump() == {"rate": 5e6, "partitions": 24, "bytes": 10**10, "duration": 3600.0}
 
 
@@ -41,7 +38,6 @@ def test_every_entry_is_read(tmp_path: Path) -> None:
         caps={"rate": "1MB/s", "partitions": 3, "bytes": "20GB", "duration": "90m"},
         allow=["kill"],
         hooks={"kill": {"run": ["kill", -9, "{broker}", 0.5], "limit": "5s", "environment": ["TOKEN"]}, "start": START},
-        metrics={1: "http://b1:9404/metrics"},
     )
 
     assert file.caps.model_dump() == {"rate": 1e6, "partitions": 3, "bytes": 20 * 10**9, "duration": 5400.0}
@@ -99,7 +95,7 @@ def test_a_cluster_that_restarts_its_brokers_needs_no_start(tmp_path: Path) -> N
         ({"hooks": {"logs": {"run": ["a"], "limit": "6"}}}, "hooks.logs.limit: '6' is not a duration such as 500ms, "),
         ({"hooks": {"logs": {"run": ["a"], "environment": ["A-B"]}}}, "hooks.logs.environment.0: String should match"),
         ({"allow": ["kill"]}, "allow: kill needs hooks.kill; add kill: {run: [program, argument, …]}."),
-        ({"allow": ["lag"]}, "allow: hooks cannot inject 'lag'; known: disconnect, pause, kill, stop."),
+        ({"allow": ["lag"]}, "allow: hooks cannot inject 'lag'; known: disconnect, pause, kill, stop, upgrade."),
         ({"allow": "kill"}, "allow: Input should be a valid list (got 'kill')."),
         ({"down": "stays"}, "down: Input should be 'until_start' or 'restarts_itself' (got 'stays')."),
         ({"topics": {"prefix": "chaos/"}}, "topics.prefix: String should match pattern"),
@@ -107,7 +103,6 @@ def test_a_cluster_that_restarts_its_brokers_needs_no_start(tmp_path: Path) -> N
         ({"caps": {"rate": "5MB"}}, "caps.rate: '5MB' is not a data rate such as 20MB/s."),
         ({"caps": {"duration": "1d"}}, "caps.duration: '1d' is not a duration such as 30s, 5m or 1h."),
         ({"caps": {"partitions": 0}}, "caps.partitions: Input should be greater than or equal to 1 (got 0)."),
-        ({"metrics": {1: "b1:9404"}}, "metrics.1: String should match pattern"),
     ],
 )
 def test_a_bad_entry_is_one_sentence(tmp_path: Path, entries: dict[str, Any], sentence: str) -> None:

@@ -10,6 +10,7 @@ import pytest
 from clusters.attached import guard as module
 from clusters.attached.cluster_file import Caps
 from clusters.attached.guard import Guard
+from clusters.attached.queries import NoBroker
 from history.errors import HarnessError
 from history.partition import TopicPartition
 
@@ -28,12 +29,14 @@ class FakeNeighbours:
         return self.behind
 
     def below_min_isr(self, own: frozenset[str], without: Collection[int] = ()) -> list[str]:
-        assert own == OWN
+        assert own == OWN | {"plimsoll-registry"}
         return [each for broker in without for each in self.left.get(broker, [])] if without else self.below
 
 
 class FakeRegistry:
     """A registry whose topic may be another one."""
+
+    topic = "plimsoll-registry"
 
     def __init__(self) -> None:
         self.replaced = False
@@ -49,6 +52,7 @@ class FakeRegistry:
 @pytest.fixture
 def parts(monkeypatch: pytest.MonkeyPatch) -> tuple[Guard, FakeNeighbours, FakeRegistry]:
     """Return a guard that looks at each call, at second 100 of a run that may take 200."""
+    monkeypatch.setattr(module, "WHOLE_LIMIT_S", 0)
     monkeypatch.setattr(module, "LOOKED_EVERY_S", 0)
     monkeypatch.setattr(module, "CHECKED_EVERY_S", 0)
     monkeypatch.setattr(module.time, "monotonic_ns", lambda: 100_000_000_000)
@@ -69,7 +73,7 @@ def test_no_fault_starts_while_replicas_are_missing(parts: tuple[Guard, FakeNeig
     """While another fault of the run is active, they may be."""
     guard, neighbours, _ = parts
     neighbours.behind = [TopicPartition("payments", 3)]
-    with pytest.raises(HarnessError, match="outside the ISR before a fault: payments-3"):
+    with pytest.raises(HarnessError, match=r"to be in its ISR before a fault.*outside are those of payments-3"):
         guard.before_fault([1], is_first=True)
     guard.before_fault([1], is_first=False)
 
@@ -110,3 +114,18 @@ def test_a_run_ends_at_its_duration(
     monkeypatch.setattr(module.time, "monotonic_ns", lambda: 200_100_000_000)
     with pytest.raises(HarnessError, match=r"longer than caps.duration of 200 s"):
         guard.during(faults=False)
+
+
+def test_what_others_wrote_is_unknown_while_no_broker_answers(
+    parts: tuple[Guard, FakeNeighbours, FakeRegistry], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The run's topics and its registry are none of theirs, and a silent cluster ends no run."""
+    guard, neighbours, _ = parts
+    monkeypatch.setattr(neighbours, "written", lambda own: {"records": len(own)}, raising=False)
+    assert guard.written_by_others() == {"records": 2}
+
+    def silent(_: object) -> dict[str, float]:
+        raise NoBroker("no broker answers")
+
+    monkeypatch.setattr(neighbours, "written", silent)
+    assert guard.written_by_others() == {}

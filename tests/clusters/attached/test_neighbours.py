@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from clusters.attached import neighbours as module
 from clusters.attached.neighbours import Neighbours, below_min_isr, under_replicated
 from clusters.kafka.connection import Connection
+from clusters.kafka.offsets import CONSUMER, ListedOffset
 from clusters.kafka.views import ClusterView, PartitionView
 from history.partition import TopicPartition
 
@@ -125,3 +126,34 @@ def test_settings_are_read_once_in_batches(monkeypatch: pytest.MonkeyPatch) -> N
 def test_brokers_that_are_about_to_end(partition: PartitionView, without: set[int], below: bool) -> None:
     """Partitions with a replica there must do without them; others do not count."""
     assert bool(below_min_isr([partition], {"sales": 2}, without=without)) is below
+
+
+@pytest.mark.parametrize(
+    ("leader", "errors", "written"),
+    [
+        (2, {}, {"partitions": 3, "records": 30}),
+        (-1, {}, {}),  # no leader answers for it
+        (2, {"c": "NOT_LEADER_OR_FOLLOWER"}, {}),
+    ],
+)
+def test_what_others_wrote_is_known_whole_or_not_at_all(
+    leader: int, errors: dict[str, str], written: dict[str, float], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each leader is asked for its partitions, without those of the run and of Kafka itself."""
+    partitions = [view([1], topic=topic) for topic in ("a", "b", "own", "__consumer_offsets")]
+    partitions.append(view([1], topic="c", leader=leader))
+    monkeypatch.setattr(module, "metadata", lambda connection, topics: ClusterView(0, 0, 1, {}, partitions))
+    asked: list[list[str]] = []
+
+    def list_offsets(_: Connection, parts: list[TopicPartition], replica_id: int) -> dict[TopicPartition, ListedOffset]:
+        assert replica_id == CONSUMER
+        asked.append([part.topic for part in parts])
+        return {part: ListedOffset(None if part.topic in errors else 10, 0, errors.get(part.topic)) for part in parts}
+
+    monkeypatch.setattr(module, "list_offsets", list_offsets)
+    monkeypatch.setattr(module, "PARTITIONS_OF_REQUEST", 1)
+    neighbours = Neighbours(lambda broker: Connection("b", broker, 1.0), [1, 2], lambda _: None)
+
+    assert neighbours.written(frozenset({"own"})) == written
+    assert neighbours.written(frozenset({"own", "a", "b", "c"})) == {}  # none that the user may describe
+    assert asked == ([] if leader < 0 else [["a"], ["b"], ["c"]])

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from clusters.runtimes import capabilities, choose_runtime, open_runtime
 from clusters.runtimes.addresses import candidate_prefixes
 from clusters.runtimes.docker import daemon
-from clusters.runtimes.runtime import CAPABILITIES
+from clusters.runtimes.runtime import CAPABILITIES, OF_OTHERS
 from clusters.scenario.steps.catalog import STEPS
 from history.errors import BadInput
 
@@ -60,7 +60,7 @@ def test_capabilities_are_the_parts_that_are_there() -> None:
     """A runtime's capabilities have the names that scenario steps use for their needs."""
     assert capabilities("docker") == CAPABILITIES
     assert capabilities("docker") - capabilities("process") == {"network", "disconnect", "resource_limits", "disks"}
-    assert frozenset({"controllers"}).union(*(step.needs for step in STEPS.values())) == CAPABILITIES
+    assert frozenset({"controllers"}).union(*(step.needs for step in STEPS.values())) == CAPABILITIES | OF_OTHERS
 
 
 @given(st.text("abc-123", min_size=1), st.sampled_from([(127, 200), (172, 12)]))

@@ -231,7 +231,7 @@ def test_what_older_scenarios_do_not_name_does_not_change_their_digest() -> None
         ),
         (
             one_phase({"explode": "A"}),
-            "unknown step 'explode'; known: bounce, churn_leadership, configure, crash_loop, ",
+            "unknown step 'explode'; known: await_upgrade, bounce, churn_leadership, configure, ",
         ),
         (
             one_phase({"hold": "1s"}, {"disconnect": "follower of orders-0"}),

@@ -324,3 +324,14 @@ def test_what_else_ran_on_the_host(own_s: float, other: float) -> None:
 
     assert found["host_other_cpu_ratio", "steady"]["value"] == pytest.approx(other)
     assert found["latency_p99_ms", "steady"]["trusted"] is (other < 0.25)
+
+
+@pytest.mark.parametrize(("partitions", "known"), [(7, True), (8, False)])
+def test_what_others_wrote_to_their_cluster(partitions: int, known: bool) -> None:
+    """The growth of their topics, unless a topic came or went meanwhile."""
+    rows = _usage("before", 0, "others", partitions=7, records=1_000.0)
+    rows += _usage("steady", 10, "others", partitions=partitions, records=6_000.0)
+    found = _measured(latency=[STEADY], usage=rows)
+
+    assert (("others_per_s", "steady") in found) is known
+    assert not known or found["others_per_s", "steady"]["value"] == 500
