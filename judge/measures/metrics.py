@@ -286,6 +286,6 @@ def _distrusted(found: list[dict[str, Any]], pressed: Mapping[str, str]) -> list
     anywhere = next(iter(pressed.values()), None)
     for row in found:
         why = pressed.get(row["phase"]) if row["phase"] else anywhere
-        if why and not row["metric"].startswith(("loss", "duplication", "host")):
+        if why and not row["metric"].startswith(("loss", "duplication", "host", "others")):
             row["trusted"], row["note"] = False, why
     return found
