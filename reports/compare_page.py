@@ -9,7 +9,7 @@ from typing import Any
 from history.results import compare as results
 from reports.cells import DASH, Cell, Column, change, detectable, linked, minute, p_value, plain, table
 from reports.compare_plots import forest, latency, pairs_figure
-from reports.compare_texts import BY_DESIGN, MEANS, VIEW_NAMES, VIEWS, limits
+from reports.compare_texts import BY_DESIGN, MEANS, limits, view_name, view_note
 from reports.page import Block, Listing, Page, Plot, Section, Words
 from reports.page import render as render_page
 
@@ -34,7 +34,7 @@ def render(result: results.CompareResult, links: Links) -> str:
         *(of_pairs if result.pairs else []),
         _section("noise", "Noise of this host", "Noise", _noise(result, links)),
         *([_section("why", "What may explain a difference", "Explanations", _why(result))] if result.pairs else []),
-        _section("limits", "Limits", "", [Words(limits(primary, result.view))]),
+        _section("limits", "Limits", "", [Words(limits(primary, result.view, on_clusters=result.on_clusters))]),
         _section("runs", "Runs", "", _runs(result, links)),
     ]
     return render_page(
@@ -66,7 +66,7 @@ def _question(result: results.CompareResult) -> str:
     scenarios = ", ".join(f"`{name}`" for name in result.scenarios)
     return (
         f"Is {result.sides.head.name} as good as {result.sides.base.name} in {scenarios}? "
-        f"{result.pairs} pairs of runs, {VIEW_NAMES[result.view]}."
+        f"{result.pairs} pairs of runs, {view_name(result.view, on_clusters=result.on_clusters)}."
     )
 
 
@@ -76,7 +76,7 @@ def _facts(result: results.CompareResult) -> list[tuple[str, str]]:
     facts = [
         ("Base", _side(result.sides.base)),
         ("Head", _side(result.sides.head)),
-        ("View", VIEW_NAMES[result.view]),
+        ("View", view_name(result.view, on_clusters=result.on_clusters)),
         ("Pairs", f"{result.pairs}, after {result.aa_pairs} of base with itself"),
         ("Rate", _rate(result.knee)),
         ("Runs", f"{runs.recorded} of {runs.planned}"),
@@ -151,7 +151,7 @@ def _summary(result: results.CompareResult) -> Iterator[Block]:
     yield Words(result.further)
     if result.refusals:
         yield Words(result.refusals, "lead")
-    yield Words(VIEWS[result.view], "note")
+    yield Words(view_note(result.view, on_clusters=result.on_clusters), "note")
     if len({result.sides.base.mode, result.sides.head.mode} - {""}) > 1:
         yield Words("One side runs with ZooKeeper and the other with KRaft: this compares two ways to run a cluster.")
 

@@ -23,11 +23,24 @@ VIEWS = {
     "unfinalised": "Unfinalised upgrade: head runs with base's metadata.version or inter.broker.protocol.version, so a "
     "difference is what new binaries bring before the upgrade is finalised.",
 }
+OWN_SETTINGS = "Your own clusters: each has its own settings, so a difference may come from these."
 VIEW_NAMES = {
     "same_settings": "same settings",
     "default_settings": "default settings",
     "unfinalised": "unfinalised upgrade",
 }
+
+
+def view_name(view: View, *, on_clusters: bool) -> str:
+    """Name a view; ``on_clusters``: of others."""
+    return "each with its own settings" if on_clusters else VIEW_NAMES[view]
+
+
+def view_note(view: View, *, on_clusters: bool) -> str:
+    """Explain a view."""
+    return OWN_SETTINGS if on_clusters else VIEWS[view]
+
+
 BY_DESIGN = (
     "behaviour_change is what a version does differently on purpose, such as a high watermark that moves below "
     "min.insync.replicas before Kafka 3.7 (KAFKA-15583, KIP-966). The page of each run explains each case."
@@ -40,6 +53,9 @@ _BY_FINALISING = (
     "Head runs at base's metadata.version or inter.broker.protocol.version; the effects of finalising the upgrade "
     "were not tested."
 )
+_OF_OTHERS = (
+    "Clients run on this host: the way to each cluster, its hardware and the load of others are part of each figure."
+)
 _NOT_TESTED = {  # by view
     "same_settings": _BEFORE_FINALISING,
     "default_settings": _BEFORE_FINALISING,
@@ -47,10 +63,15 @@ _NOT_TESTED = {  # by view
 }
 
 
-def limits(primary: int, view: View) -> list[str]:
-    """Return the limits; ``primary`` counts the primary metrics."""
+def limits(primary: int, view: View, *, on_clusters: bool = False) -> list[str]:
+    """Return the limits; ``primary`` counts the primary metrics, ``on_clusters``: of others."""
+    where = [
+        "All nodes share one host. The figures compare two sides on it; they do not predict another host's.",
+        _NOT_TESTED[view],
+    ]
     return [
-        "The unit is a fresh cluster run, and a pair of runs is one observation, however many records it holds.",
+        f"The unit is a run on {'new topics' if on_clusters else 'a fresh cluster'}, and a pair of runs is one "
+        "observation, however many records it holds.",
         "Intervals are paired t intervals on log-ratios at 95 %. With few pairs a single unusual run moves them; "
         "that log-ratios are normal is not checked, so look at the pairs.",
         f"The error of {primary} primary metric{'s' * (primary != 1)} together is held at 5 % by Holm's method, "
@@ -61,6 +82,5 @@ def limits(primary: int, view: View) -> list[str]:
         "Runs that failed, are unknown, missed their load or ran while the host was under pressure are in no "
         "effect. If a version makes that happen, it shows in the counts and not in the effects.",
         "No failure in so many runs still allows some: see the last column of the verdicts.",
-        "All nodes share one host. The figures compare two sides on it; they do not predict another host's.",
-        _NOT_TESTED[view],
+        *([_OF_OTHERS] if on_clusters else where),
     ]

@@ -228,10 +228,11 @@ def _warm_ups(question: Settings) -> dict[str, list[str]]:
 def _named(question: Settings) -> tuple[Side, Side]:
     base, head = question.base, question.head
     injected = f", injected slowdown: {question.injected_slowdown.words}" if question.injected_slowdown else ""
-    other = injected or (_changed(head) if base.changes != head.changes else ", again") * (base.place == head.place)
+    is_same, name = base.place == head.place, base.name or name_of(base)
+    other = injected or (_changed(head) if base.changes != head.changes else ", again") * is_same
     return (
-        base.model_copy(update={"name": base.name or name_of(base)}),
-        head.model_copy(update={"name": head.name or f"{name_of(head)}{other}"}),
+        base.model_copy(update={"name": name}),
+        head.model_copy(update={"name": head.name or f"{name if is_same else name_of(head)}{other}"}),
     )
 
 

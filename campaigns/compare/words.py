@@ -162,7 +162,7 @@ def _not_asked(result: results.CompareResult) -> str:
 
 def _others(result: results.CompareResult) -> str:
     """Say what others wrote to the clusters in the phases of the primary metrics."""
-    if not result.sides.base.cluster:
+    if not result.on_clusters:
         return ""
     phases = {effect.phase for effect in result.effects if effect.role == "primary"}
     own = [each for each in result.effects if each.metric == "others_per_s" and ("" in phases or each.phase in phases)]

@@ -21,6 +21,7 @@ from clusters.scenario.values import LongSeconds
 from history.errors import BadInput
 from history.metrics import metric_of
 from history.results.qualify import Line
+from history.words import counted
 
 BEFORE, UPGRADE, AFTER = "before", "upgrade", "after"  # labels
 MEASURED = "benchmark"
@@ -131,7 +132,7 @@ def lines(campaign: Campaign, rows: Sequence[Row]) -> Iterator[tuple[Line, Seque
         items = [item for item in every if item.labels["of"] == scenario and item.name != UPGRADE]
         after = [item for item in items if item.labels["question"] == AFTER]
         tries = [row for part in (BEFORE, AFTER) for row in own[part] if row["labels"]["of"] == scenario]
-        yield of_both_sides("correctness", scenario, after, tries, today="before the upgrade"), items
+        yield of_both_sides("correctness", Path(scenario).stem, after, tries, today="before the upgrade"), items
     if question.pairs:
         items = [item for item in every if item.labels["of"] == MEASURED]
         yield _performance(own), items
@@ -189,7 +190,7 @@ def doubts(campaign: Campaign) -> Iterator[str]:
     """Yield what stays open."""
     question = OnCluster.model_validate(campaign.settings)
     yield "No broker reports its version: that each was restarted with the new one is the owner's word."
-    yield "Checks that need the controller's history or the brokers' files are not made on a cluster of others."
+    yield "Checks that need the controller's history or the brokers' files were not made."
     yield "Performance before and after is not paired: the load of others and the time of day are part of it."
-    yield f"{question.tries} tries of each scenario, and one upgrade: what is rarer stays unseen."
+    yield f"{counted(question.tries, 'try', 'tries')} of each scenario, and one upgrade: what is rarer stays unseen."
     yield "Rollback, other clients, and known bugs by version are not asked; --from and --to ask them on this host."

@@ -343,6 +343,11 @@ class CompareResult(Summary):
     def several(self) -> bool:
         return len(self.scenarios) > 1
 
+    @property
+    def on_clusters(self) -> bool:
+        """Return whether somebody else runs what was compared."""
+        return bool(self.sides.base.cluster)
+
     def cases(self) -> Sequence[Case]:
         guarantees: dict[GuaranteeVerdict, Outcome] = {
             "regression": "fail",

@@ -49,7 +49,7 @@ def test_one_cluster_is_compared_with_itself_under_another_load(cluster: OwnClus
     assert (found["runs"]["recorded"], found["refusals"]) == (8, []), printed + errors
     assert {run["verdict"] for run in found["runs"]["each"]} == {"pass"}
     assert found["sides"]["base"]["cluster"] == found["sides"]["head"]["cluster"] != ""
-    assert found["sides"]["head"]["name"] == "mine with load.linger 20ms"
+    assert found["sides"]["head"]["name"] == "staging with load.linger 20ms"
     (effect,) = [each for each in found["effects"] if each["role"] == "primary"]
     assert effect["head"] is None or effect["head"] > effect["base"], effect  # None: the brokers' CPU is this host's
     rows = archive.read(tmp_path / "archive")
