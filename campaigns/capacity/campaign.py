@@ -14,7 +14,7 @@ from campaigns.capacity import KIND, demand, lines, words
 from campaigns.capacity.plan import Plan
 from campaigns.capacity.study import AWAY_PHASE, STEADY_PHASE, Study, phase_of, runs_of
 from campaigns.statistics.capacity import MOST_BROKERS
-from clusters.attached.named import named
+from clusters.attached.named import Named
 from clusters.scenario.load import Codec
 from clusters.scenario.scenario import Allowance, load_scenario
 from clusters.scenario.values import Share
@@ -120,7 +120,7 @@ class Measurement(Strict):
     """
 
     kafka: str = ""
-    cluster: str = ""
+    cluster: Named = ""
     runtime: str = "docker"
     resource_limits: Allowance | None = None
     load_steps: list[MbPerSecond] = Field(min_length=3)
@@ -143,11 +143,6 @@ class Measurement(Strict):
                 "capacity needs the docker runtime"
             )
         return value
-
-    @field_validator("cluster")
-    @classmethod
-    def _path_is_absolute(cls, value: str) -> str:
-        return named(value)
 
     @model_validator(mode="after")
     def _is_on_one_kind_of_cluster(self) -> Self:

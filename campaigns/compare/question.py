@@ -9,7 +9,7 @@ from pydantic import Field, field_validator, model_validator
 
 from campaigns.campaign import MAX_TIMES, Strict
 from campaigns.compare.effects import USUAL_PAIRS
-from clusters.attached.named import cluster_in
+from clusters.attached.named import Named, cluster_in
 from history.errors import BadInput
 from history.metrics import METRICS
 from history.results.compare import View
@@ -20,7 +20,7 @@ class Side(Strict):
     """A version or a cluster of others, and a merge patch (RFC 7396) for this side only."""
 
     kafka: str = ""
-    cluster: str = ""
+    cluster: Named = ""
     name: str = ""
     changes: dict[str, Any] = Field(default_factory=dict)
 
@@ -30,11 +30,6 @@ class Side(Strict):
         if isinstance(value, str):
             return {"cluster": cluster} if (cluster := cluster_in(value)) else {"kafka": value}
         return value
-
-    @field_validator("cluster")
-    @classmethod
-    def _path_is_absolute(cls, value: str) -> str:
-        return cluster_in(value) or value
 
     @model_validator(mode="after")
     def _is_one_of_both(self) -> Self:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Unpack
 
 from campaigns.campaign import Campaign, Item, Row, When
@@ -118,12 +118,12 @@ def result(campaign: Campaign, rows: Sequence[Row]) -> QualifyResult:
         side: sorted({str(row["kafka_jars_digest"]) for row in judged if row["kafka_version"] == version})
         for side, version in (("base", base), ("head", head))
     }
-    begin, kept = f"from Kafka {base} to {head}", "upgrade and rollback under load"
     return _concluded(
         campaign,
         lines,
         judged,
-        lambda verdict: _sentence(begin, kept, verdict, lines),
+        f"from Kafka {base} to {head}",
+        "upgrade and rollback under load",
         base=base,
         head=head,
         by_design=list(_by_design(settings.sides)),
@@ -135,12 +135,12 @@ def result(campaign: Campaign, rows: Sequence[Row]) -> QualifyResult:
 def _on_cluster(campaign: Campaign, rows: Sequence[Row]) -> QualifyResult:
     lines = list(_lines(on_cluster.lines(campaign, rows), rows))
     base, head = on_cluster.names(campaign)
-    begin, kept = f"from {base} to {head}", "the upgrade under load"
     return _concluded(
         campaign,
         lines,
         rows,
-        lambda verdict: _sentence(begin, kept, verdict, lines),
+        f"from {base} to {head}",
+        "the upgrade under load",
         base=base,
         head=head,
         by_design=[],
@@ -150,13 +150,13 @@ def _on_cluster(campaign: Campaign, rows: Sequence[Row]) -> QualifyResult:
 
 
 def _concluded(
-    campaign: Campaign, lines: list[Line], rows: Sequence[Row], sentence: Callable[[Answer], str], **about: Any
+    campaign: Campaign, lines: list[Line], rows: Sequence[Row], way: str, kept: str, **about: Any
 ) -> QualifyResult:
     verdict: Answer = next((each for each in STATES if any(line.answer == each for line in lines)), "not yet")
     return QualifyResult(
         **campaign.named,
         state=STATES[verdict],
-        sentence=sentence(verdict),
+        sentence=_sentence(way, kept, verdict, lines),
         lines=[f"{line.answer:8} {line.question}: {line.what}: {line.sentence}" for line in lines],
         seed=campaign.seed,
         settings=campaign.settings,

@@ -15,7 +15,7 @@ from campaigns.compare.runs import Run, runs_by
 from campaigns.kinds import split_words
 from campaigns.qualify import KIND
 from campaigns.qualify.lines import of_both_sides, of_runs
-from clusters.attached.named import named
+from clusters.attached.named import Named
 from clusters.scenario.scenario import load_scenario
 from clusters.scenario.values import LongSeconds
 from history.errors import BadInput
@@ -33,7 +33,7 @@ _NEVER = "9999"  # after any time in ISO 8601
 class OnCluster(Strict):
     """``upgrade_limit``: within which the owner restarts every broker; ``pairs``: performance runs of each side."""
 
-    cluster: str
+    cluster: Named
     upgrade_limit: LongSeconds = 2400.0
     scenario: str = "rolling_upgrade"
     scenarios: list[str] = Field(default=["steady", "group_members"], min_length=1)
@@ -44,11 +44,6 @@ class OnCluster(Strict):
     @classmethod
     def _several(cls, value: object) -> object:
         return split_words(value)
-
-    @field_validator("cluster")
-    @classmethod
-    def _path_is_absolute(cls, value: str) -> str:
-        return named(value)
 
 
 def plan(settings: Mapping[str, Any], **when: Any) -> Campaign:
@@ -63,7 +58,8 @@ def plan(settings: Mapping[str, Any], **when: Any) -> Campaign:
 
 def later(campaign: Campaign) -> list[Item]:
     """Return the upgrade, and the runs after it."""
-    return [_upgrade(OnCluster.model_validate(campaign.settings), campaign.seed), *_after(campaign)]
+    question = OnCluster.model_validate(campaign.settings)
+    return [_upgrade(question, campaign.seed), *_runs(AFTER, question, campaign.seed)]
 
 
 def next_part(campaign: Campaign, rows: Sequence[Row]) -> list[Item]:
@@ -76,10 +72,6 @@ def next_part(campaign: Campaign, rows: Sequence[Row]) -> list[Item]:
         return []
     upgrade, *after = later(campaign)
     return after if upgrade.name in recorded else [upgrade]
-
-
-def _after(campaign: Campaign) -> list[Item]:
-    return list(_runs(AFTER, OnCluster.model_validate(campaign.settings), campaign.seed))
 
 
 def _runs(part: str, question: OnCluster, seed: int) -> Iterator[Item]:
@@ -152,7 +144,7 @@ def in_time(rows: Sequence[Row]) -> list[Row]:
 
 
 def _performance(own: Mapping[str, Sequence[Row]]) -> Line:
-    """Tell both sides' medians; runs on two days cannot be paired, so this decides nothing."""
+    """Return both sides' medians as a note, which decides nothing, since such runs cannot be paired."""
     sides = {part: list(_measured(own[part])) for part in (BEFORE, AFTER)}
     runs = [run.run_id for part in sides.values() for run in part]
     places = list(dict.fromkeys(place for part in sides.values() for run in part for place in run.measured))

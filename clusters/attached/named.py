@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Annotated
+
+from pydantic import AfterValidator
 
 from history.errors import BadInput
 
@@ -24,6 +27,9 @@ def cluster_in(text: str) -> str:
 def named(text: str) -> str:
     """Return ``cluster_in`` of a text that names a cluster; one with a slash or a dot is a file."""
     return cluster_in(text) or (str(Path(text).absolute()) if "/" in text or "." in text else text)
+
+
+Named = Annotated[str, AfterValidator(named)]  # a cluster, in settings
 
 
 def file_of(name: str) -> Path:
