@@ -133,7 +133,7 @@ def test_a_run_that_broke_is_told_with_its_reason(tmp_path: Path) -> None:
 
 
 def test_what_a_run_asks_of_a_clusters_owner_is_shown(tmp_path: Path) -> None:
-    """Once, and only of runs that began since; a plan without clusters of others asks nobody."""
+    """Each request is shown once, and only those of new runs; plans without such clusters have no requests."""
     item = Item(name="upgrade", scenario="steady", cluster="/c/staging.yaml")
     for items, lines in (([item], 1), (ITEMS, 0)):
         folder, said = CampaignFolder(tmp_path / str(lines)), list[str]()

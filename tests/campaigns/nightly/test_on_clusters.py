@@ -45,7 +45,7 @@ def test_the_load_of_others_is_noted() -> None:
 
 @pytest.mark.parametrize(("factor", "verdict"), [(1.2, "confirmed"), (1.0, "refuted")])
 def test_one_cluster_is_rerun_alone(factor: float, verdict: str) -> None:
-    """Its own nightly runs before the change are the base, since there is no other cluster to run beside."""
+    """Without another cluster, its reruns are compared with its own nightly runs before the change."""
     rows = history(LATE + 1, {"matrix": (LATE, 1.2)}, **OTHERS)
     again = nightly.follow_up(campaign_of(LATE, **OTHERS), rows)
     told = series_of(result(with_reruns(rows, factor, **OTHERS), **OTHERS), "staging")
@@ -56,7 +56,7 @@ def test_one_cluster_is_rerun_alone(factor: float, verdict: str) -> None:
 
 
 def test_a_cluster_is_rerun_beside_another_one() -> None:
-    """As a version beside a release."""
+    """A rerun alternates between both clusters, as between a version and a release."""
     two = OTHERS | {
         "clusters": {"staging": "/c/staging.yaml", "reference": "/c/reference.yaml"},
         "versions": ["staging", "reference"],

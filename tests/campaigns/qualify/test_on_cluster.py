@@ -56,7 +56,7 @@ def answers(campaign: Campaign, /, **about: dict[str, Any]) -> tuple[str, dict[s
 
 
 def test_the_upgrade_is_between_equal_runs() -> None:
-    """It follows once all before it are recorded, and those after it follow it; none runs beside another."""
+    """Plimsoll asks for the upgrade once all runs before it are recorded; the runs after it follow, one at a time."""
     planned = plan(tries=2, pairs=1, upgrade_limit="20m")
     every = _every(planned)
 
@@ -107,7 +107,7 @@ def test_a_run_on_the_wrong_side_of_the_upgrade_does_not_count(item: str) -> Non
 
 
 def test_performance_is_told_and_decides_nothing() -> None:
-    """Two days cannot be paired; the load of others stands beside the figures."""
+    """The line has both medians and the load of others, since such runs cannot be paired."""
     planned = plan(pairs=2)
     (line,) = [each for each in qualify.result(planned, rows(planned)).answers if each.question == "performance"]
 
@@ -121,14 +121,14 @@ def test_performance_is_told_and_decides_nothing() -> None:
 
 @pytest.mark.parametrize(("lacking", "verdict"), [(["I38"], "go"), (["I1"], "not yet")])
 def test_a_pass_needs_the_offsets_of_every_replica(lacking: list[str], verdict: str) -> None:
-    """No cluster of others gives the controller's history; one whose followers cannot be asked gives too little."""
+    """A missing controller's history is normal there; missing offsets of followers are too little evidence."""
     planned = plan()
     found = KIND.judged(rows(planned, upgrade={"not_judged": lacking}))
     assert qualify.result(planned, found).verdict == verdict
 
 
 def test_versions_and_a_cluster_exclude_each_other() -> None:
-    """And a scenario without a topic shows nothing."""
+    """The settings have no Java clients either, and the path becomes absolute."""
     with pytest.raises(BadInput, match="leave --from out"):
         plan(base="3.9.0")
     with pytest.raises(BadInput, match="clients"):

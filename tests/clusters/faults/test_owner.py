@@ -62,7 +62,7 @@ class OthersReports(FakeReports):
 
 @pytest.fixture
 def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> FakeWorld:
-    """Three brokers of others, looked at without a pause."""
+    """Three brokers of others; the step checks them without a pause."""
     told = scenario([ASK], load=LOAD)
     found = FakeWorld(tmp_path, told)
     monkeypatch.setattr(found, "servers", OthersServers(tmp_path, told))
@@ -79,7 +79,7 @@ def faults(world: FakeWorld) -> list[tuple[str, str]]:
 
 
 def test_the_run_goes_on_once_each_broker_was_away_and_is_back(world: Any, tmp_path: Path) -> None:
-    """The owner is asked once; two brokers may be away together, and each starts a new incarnation."""
+    """The run asks the owner once. Two brokers may be away together; each starts a new incarnation."""
     world.reports.away = iter([[], [2], [2], [], [1, 3], [3], []])
     run(tmp_path, ASK, world=world)
 
@@ -113,7 +113,7 @@ def test_a_broker_that_only_this_host_cannot_reach_is_not_away(world: Any, liste
 
 
 def test_the_hook_upgrades_one_broker_after_the_other(world: Any, tmp_path: Path) -> None:
-    """Nobody is asked; the topics are whole before each."""
+    """The run does not ask the owner."""
     world.servers.hooks = ["upgrade"]
     run(tmp_path, ASK, world=world)
 
