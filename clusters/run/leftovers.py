@@ -129,7 +129,7 @@ def _taken(file: IO[str]) -> bool:
 def tear_down(run: Path) -> list[str]:
     """Remove everything of the run except its folder; safe to repeat.
 
-    ``work/``, too, if the run is sealed: before, it is the only evidence.
+    ``work/``, too, if the run is sealed: before, it is the only evidence. After a failure no lease protects the rest.
 
     Raises:
         HarnessError: the run was on Docker, which does not answer or failed.
@@ -139,7 +139,11 @@ def tear_down(run: Path) -> list[str]:
     folder = RunFolder(run.resolve())
     with suppress(OSError):  # a failure must not prevent the removal
         (folder.work / TORN_DOWN).touch()
-    removed = _remove_all(folder.path) + _leave_cluster(folder)
+    try:
+        removed = _remove_all(folder.path) + _leave_cluster(folder)
+    except BaseException:
+        end_lease(folder.path)
+        raise
     leave(folder.path)
     with suppress(PermissionError):
         if folder.is_sealed:

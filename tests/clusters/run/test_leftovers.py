@@ -50,6 +50,24 @@ def test_a_held_lease_spares_the_run(
     assert reap() == [f"{run.name}/broker-1"]
 
 
+def test_what_a_failed_teardown_leaves_is_removed_at_once(
+    told: str, tmp_path: Path, removed: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """If Docker dies during the teardown, the run's lease ends, so that the next removal does not spare the run."""
+    run = prepared(told, tmp_path, lease="time")
+    leftovers(monkeypatch, run)
+    assert reap() == []  # it lives
+
+    def refuse(run: Path) -> list[str]:
+        raise HarnessError(f"Docker did not remove all of {run.name}")
+
+    with monkeypatch.context() as dead:
+        dead.setattr(leftovers_module, "_remove_all", refuse)
+        with pytest.raises(HarnessError):
+            tear_down(run)
+    assert reap() == [f"{run.name}/broker-1"]
+
+
 def test_a_trial_is_spared_while_it_lasts(removed: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
     """A kernel trial is spared while it lasts, and its leftovers are found like a run's."""
     with leftovers_module.hold_scratch_run() as trial:
