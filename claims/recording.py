@@ -59,7 +59,7 @@ def open_recording(path: Path) -> Recording:
     run = open_folder(folder)
     premises, tables = Premises(run), judge_run(run, one_by_one).tables
     known = run_facts(premises)
-    dated = [facts for facts in partition_facts(premises) if facts.dated]
+    dated = [facts for facts in partition_facts(premises) if facts.dated and facts.dated[0].partition_epoch == 0]
     return Recording(
         run,
         {facts.where: gather(known, facts).evidence for facts in dated},

@@ -47,8 +47,8 @@ def first_leaders(views: Views) -> dict[int, tuple[int, int]]:
 
 
 def changes(history: Sequence[State], views: Views, names: Names) -> tuple[Change, ...]:
-    """Return the controller's states, or the leaders' metadata if its times are unusable."""
-    if history and has_good_times(history, first_shown(views)):
+    """Return the controller's states, or the leaders' metadata if they begin late or without usable times."""
+    if history and history[0].partition_epoch == 0 and has_good_times(history, first_shown(views)):
         return decided(history)
     return isr_changes(views, names)
 
@@ -69,8 +69,7 @@ def has_good_times(history: Sequence[State], shown: Mapping[int, int]) -> bool:
         if state.t_ns is None:
             return False
         decided_ns.setdefault(state.leader_epoch, state.t_ns)
-    known = {epoch: shown_ns for epoch, shown_ns in shown.items() if epoch >= history[0].leader_epoch}
-    return all(epoch in decided_ns and decided_ns[epoch] <= known[epoch] + CLOCK_NS for epoch in known)
+    return all(epoch in decided_ns and decided_ns[epoch] <= shown[epoch] + CLOCK_NS for epoch in shown)
 
 
 def decided(history: Iterable[State]) -> tuple[Change, ...]:

@@ -341,9 +341,10 @@ def _by_partition(run: Run, answers: Iterable[Answer], gaps: Gaps) -> Iterator[t
 
 def _history_gaps(run: Run, answers: Iterable[Answer]) -> Iterator[Gap]:
     for answer in answers:
-        if run.states.get(answer.where):
-            for source, why in answer.findings.lacking.items():
-                yield Gap(f"{why[0].upper()}{why[1:]}.", sources(source), answer.where)
+        lacking = answer.findings.lacking if run.states.get(answer.where) else {}
+        for why in dict.fromkeys(lacking.values()):
+            of_it = sources(*(source for source, said in lacking.items() if said == why))
+            yield Gap(f"{why[0].upper()}{why[1:]}.", of_it, answer.where)
 
 
 def _of_transactions(answers: Iterable[Answer]) -> Iterator[tuple[str, invariants.Verdict]]:

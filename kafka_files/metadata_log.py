@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from history.errors import EvidenceError
-from kafka_files.batches import header_slices, last_offsets
+from kafka_files.batches import HEADER, header_slices, last_offsets
 from kafka_files.clock import Clock
 from kafka_files.records import values
 from kafka_files.states import History, State, up_to_damage
@@ -21,6 +21,7 @@ FOLDER = "__cluster_metadata-0"
 _TOPIC, _PARTITION, _PARTITION_CHANGE, _REMOVE_TOPIC, _CLEAR_ELR = 2, 3, 5, 9, 28
 _UNCHANGED_LEADER = -2
 _UVARINT_BITS = 35
+_SNAPSHOT_HEADER = bytes.fromhex("2a0000000800000003160000")  # a control record, before LastContainedLogTimestamp
 
 
 class Fields:
@@ -74,13 +75,13 @@ class _Partitions:
         self._names: dict[bytes, str] = {}
         self._last: dict[_Key, State] = {}
 
-    def replay(self, value: bytes, position: int, t_ns: int | None) -> list[State]:
-        """Return the states that a record starts.
+    def replay(self, value: bytes, position: int) -> list[State]:
+        """Return the states that a record starts, undated.
 
         Raises: EvidenceError.
         """
         try:
-            begun = {key: state._replace(position=position, t_ns=t_ns) for key, state in self._begun(value)}
+            begun = {key: state._replace(position=position) for key, state in self._begun(value)}
         except ValueError as error:
             raise EvidenceError(f"The metadata record at offset {position} cannot be read: {error}.") from error
         self._last |= begun
@@ -162,36 +163,36 @@ def _ids(data: bytes | None, otherwise: tuple[int, ...]) -> tuple[int, ...]:
 def history(files: Sequence[Path], clock: Clock) -> History:
     """Return a metadata log's states up to the first damage or missing file.
 
-    A snapshot's states have its time, initial ones 0.
+    A snapshot's states have its offset and its last record's time (KIP-630), initial ones time 0.
     """
     return up_to_damage(_states(files, clock))
 
 
 def _states(files: Sequence[Path], clock: Clock) -> Iterator[State]:
-    partitions = _Partitions()
-    begins_at = int(files[0].stem.partition("-")[0]) if files else 0  # the snapshot has lower offsets
-    for offset, t_ns, value in _records(files, clock):
-        for state in partitions.replay(value, offset, t_ns):
-            yield state._replace(t_ns=0) if offset < begins_at and state.partition_epoch == 0 else state
-
-
-def _records(files: Sequence[Path], clock: Clock) -> Iterator[tuple[int, int | None, bytes]]:
-    """Yield each record's offset, time and value.
-
-    Raises: EvidenceError: damaged or missing.
-    """
-    end = 0
+    partitions, end = _Partitions(), 0
     for file in files:
+        data, begins_at = file.read_bytes(), int(file.stem.partition("-")[0])
         if file.suffix != ".log":
-            end = int(file.stem.partition("-")[0])  # a snapshot covers all lower offsets
-        elif int(file.stem) > end:
-            raise EvidenceError(f"It lacks the records from offset {end} to {int(file.stem)}.")
-        data = file.read_bytes()
+            end = begins_at  # a snapshot covers all lower offsets
+            yield from _of_snapshot(data, end, clock, partitions)
+            continue
+        if begins_at > end:
+            raise EvidenceError(f"It lacks the records from offset {end} to {begins_at}.")
         for headers in header_slices(data):
             for header, offset, value in values(data, headers):
-                yield offset, clock.monotonic_ns(int(header["max_timestamp"]) * 1_000_000), value or b""
-            if file.suffix == ".log":
-                end = int(last_offsets(headers)[-1]) + 1
+                for state in partitions.replay(value or b"", offset) if offset >= end else ():
+                    yield state._replace(t_ns=clock.monotonic_ns(int(header["max_timestamp"]) * 1_000_000))
+            end = max(end, int(last_offsets(headers)[-1]) + 1)
+
+
+def _of_snapshot(data: bytes, offset: int, clock: Clock, partitions: _Partitions) -> Iterator[State]:
+    begin, end = HEADER.size, HEADER.size + len(_SNAPSHOT_HEADER)
+    known = data[begin:end] == _SNAPSHOT_HEADER
+    t_ns = clock.monotonic_ns(int.from_bytes(data[end : end + 8]) * 1_000_000) if known else None
+    for headers in header_slices(data):
+        for _, _, value in values(data, headers):
+            for state in partitions.replay(value or b"", offset):
+                yield state._replace(t_ns=t_ns if state.partition_epoch else 0)
 
 
 def read_metadata_log(brokers: Path, clock: Clock) -> History:
@@ -208,4 +209,5 @@ def _reach(copy: History) -> tuple[int, int, bool]:
 def _files(folder: Path) -> list[Path]:
     segments = sorted(folder.glob("*.log"))
     first = segments[0].stem if segments else ""
-    return [*(sorted(folder.glob(f"{first}-*.checkpoint")) if first.strip("0") else ()), *segments]
+    snapshots = sorted(file for file in folder.glob("*.checkpoint") if file.stem >= first)
+    return [*(snapshots[:1] if first.strip("0") else ()), *segments]  # the oldest dates most

@@ -16,7 +16,7 @@ class State(NamedTuple):
     partition: int
     source: str  # metadata_log | znode
     position: int  # or zxid
-    t_ns: int | None  # None: no clock pairs. 0: an initial state in a snapshot
+    t_ns: int | None  # None: no clock pairs. In snapshots an upper bound, 0 for initial states
     leader: int  # -1: none
     leader_epoch: int
     partition_epoch: int

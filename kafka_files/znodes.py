@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import re
 import struct
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -81,13 +81,10 @@ def _buffer(body: bytes, at: int) -> tuple[bytes, int]:
     return body[at + 4 : at + 4 + length], at + 4 + length
 
 
-def states(log: bytes, clock: Clock) -> Iterator[State]:
-    """Yield a transaction log's states.
-
-    Raises: EvidenceError: as ``writes``.
-    """
+def states(written: Iterable[Write], clock: Clock) -> Iterator[State]:
+    """Yield the states among writes."""
     assigned: dict[str, dict[str, Any]] = {}
-    for write in writes(log):
+    for write in written:
         if topic := _TOPIC.fullmatch(write.path):
             assigned[topic[1]] = _json(write.data)
         elif partition := _STATE.fullmatch(write.path):
@@ -134,7 +131,7 @@ def _json(data: bytes) -> dict[str, Any]:
 def read_znodes(brokers: Path, clock: Clock) -> History:
     """Return the history up to the first damage."""
     files = sorted(brokers.glob("*/**/version-2/log.*"), key=lambda file: int(file.suffix[1:], 16))
-    return up_to_damage(state for file in files for state in states(_without_zeros(file), clock))
+    return up_to_damage(states((write for file in files for write in writes(_without_zeros(file))), clock))
 
 
 def _without_zeros(file: Path) -> bytes:

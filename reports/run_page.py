@@ -19,8 +19,9 @@ from evidence.sources import Source
 from history.anomalies import ANOMALIES, CONTROLS
 from history.errors import PlimsollError
 from history.manifest import UNKNOWN, Manifest
+from history.partition import TopicPartition
 from history.remote import check_reachable, path_of
-from history.tables import RECORDED
+from history.tables import CONTROLLER, RECORDED
 from reports import group, load, page, run_tables
 from reports.cells import Table
 from reports.figures import Figure
@@ -331,8 +332,13 @@ def _isr(run: RunData, drawn: dict[str, Figure]) -> list[Block]:
 
 
 def _isr_observer(run: RunData) -> str:
-    observers = {row["observer"] for row in run.rows("timeline_isr")}
-    return "As the controller recorded it" if "controller" in observers else "As each leader's own metadata showed it"
+    rows = run.rows_shown("timeline_isr")
+    recorded = {TopicPartition.of(row) for row in rows if row["observer"] == CONTROLLER}
+    if not recorded:
+        return "As each leader's own metadata showed it"
+    others = {TopicPartition.of(row) for row in rows} - recorded
+    late = ", or as each leader's own metadata showed it if that history begins late or is incomplete"
+    return f"As the controller recorded it{late if others else ''}"
 
 
 def _sends(run: RunData, drawn: dict[str, Figure]) -> Iterator[Block]:

@@ -301,6 +301,8 @@ def kraft_config(node: Node, voters: Sequence[Node]) -> dict[str, str]:
         "controller.quorum.voters": ",".join(f"{v.node_id}@{v.endpoints['CONTROLLER']}" for v in voters),
         "controller.listener.names": "CONTROLLER",
         "listener.security.protocol.map": ",".join(f"{name}:PLAINTEXT" for name in (*_LISTENERS, "CONTROLLER")),
+        "metadata.max.retention.bytes": "-1",  # KIP-630: else snapshots replace old segments
+        "metadata.max.retention.ms": "-1",
     }
 
 

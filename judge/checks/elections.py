@@ -82,7 +82,7 @@ def led_from_elr(history: Sequence[State]) -> Iterator[State]:
     for before, after in pairwise(history):
         last_isr = before.isr or last_isr
         began = after.leader >= 0 and after.leader != before.leader
-        if began and not _stayed(before, after) and after.leader in before.elr and after.leader not in last_isr:
+        if last_isr and began and not _stayed(before, after) and after.leader in set(before.elr) - set(last_isr):
             yield after
 
 

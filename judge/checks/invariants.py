@@ -47,7 +47,7 @@ class Invariant(NamedTuple):
 
 def _followed(of: PartitionEvidence) -> bool:
     """Return whether a leader may have had a follower."""
-    return not (of.states and all(len(state.replicas) == 1 for state in of.states))
+    return not of.states or len(of.assigned) > 1 or any(len(state.replicas) != 1 for state in of.states)
 
 
 def _in_group(of: PartitionEvidence) -> bool:

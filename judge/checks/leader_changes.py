@@ -97,7 +97,8 @@ def history_gaps(of: PartitionEvidence) -> list[HistoryGap]:
         if why := _lacks(part, newest if last == len(states) else None, begins=first < 0):
             found.append(HistoryGap(first, last, f"{history} {why}"))
         elif any(state.t_ns is None for state in part):
-            found.append(HistoryGap(first, last, f"{history} has a state without a time", undated=True))
+            why = f"{history} has a state without a time: the host's clock was set near it, or not recorded"
+            found.append(HistoryGap(first, last, why, undated=True))
     return found
 
 
@@ -113,7 +114,8 @@ def _contradicted(states: Sequence[State], shown_ns: dict[int, int]) -> int | No
 
 def _lacks(part: Sequence[State], newest_epoch: int | None, *, begins: bool) -> str | None:
     if begins and part[0].partition_epoch > 0:
-        return f"begins at partition epoch {part[0].partition_epoch}"
+        snapshot = f" (a snapshot at offset {part[0].position})" if part[0].source == "metadata_log" else ""
+        return f"begins at partition epoch {part[0].partition_epoch}{snapshot}"
     for before, after in pairwise(part):
         if after.partition_epoch != before.partition_epoch + 1:
             return f"has nothing between partition epochs {before.partition_epoch} and {after.partition_epoch}"
@@ -171,7 +173,8 @@ def _in_gaps(of: PartitionEvidence, missing: Sequence[HistoryGap], known: Known)
         acceptors: tuple[tuple[int, int], ...] = ((_ANY_BROKER, FOREVER_NS),)
         if gap.last < len(states):
             last = states[gap.last]
-            acceptors = tuple((broker, _known_ns(known, broker, last)) for broker in sorted(brokers - {last.leader}))
+            until_ns = {broker: _known_ns(known, broker, last) for broker in sorted(brokers)}
+            acceptors = tuple((until_ns | {last.leader: (last.t_ns or 0) + SLACK_NS}).items())
         yield Loss(_UNCLEAN, 0, NULL, begun_ns, acceptors, gap.why)
 
 
@@ -184,8 +187,10 @@ def _lost_copies(of: PartitionEvidence) -> Iterator[Loss]:
 
 def _ended_ns(of: PartitionEvidence, led: State) -> int:
     """Return when the process of this state's leader ended."""
-    ended = (stop.from_ns for stop in of.stops if stop.ended and stop.broker_id == led.leader)
-    return min((t_ns for t_ns in ended if t_ns > (led.t_ns or 0)), default=FOREVER_NS)
+    stops = (stop for stop in of.stops if stop.ended and stop.broker_id == led.leader)
+    led_before = led is of.states[0] and led.partition_epoch > 0
+    later = (s for s in stops if (s.until_ns if led_before else s.from_ns) > (led.t_ns or 0))
+    return min((stop.from_ns for stop in later), default=FOREVER_NS)
 
 
 def _known_ns(known: Known, broker: int, state: State) -> int:

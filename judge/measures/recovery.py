@@ -24,7 +24,7 @@ from history.tables import CONTROLLER
 from history.traits import Trait
 
 AT_MOST, NOT_SEEN = "at most", "not seen"
-_NO_HISTORY = "the controller's history is missing or has no good times, and leaders' metadata is all there is"
+_NO_HISTORY = "the controller's history is missing, late or without good times, and leaders' metadata is all there is"
 
 
 Change = Mapping[str, Any]  # a row of ``evidence.views.Change``, with topic and partition

@@ -400,17 +400,12 @@ def _epoch_files(run: Run) -> Iterator[Gap]:
 def _history(run: Run) -> Iterator[Gap]:
     what = "ZooKeeper's transaction log" if run.manifest.mode == "zookeeper" else "the controller's metadata log"
     if run.history.problem:
-        yield Gap(f"{what[0].upper()}{what[1:]} ends early. {run.history.problem}", sources("history", "dates"))
+        yield Gap(f"{what[0].upper()}{what[1:]} is incomplete. {run.history.problem}", sources("history", "dates"))
     for where in run.partitions:
-        states = run.states.get(where)
-        if not states:
+        if not run.states.get(where):
             unknown = where if run.states else "the run's topics"
             why = f"{what[0].upper()}{what[1:]} was not collected, or does not know {unknown}."
             yield Gap(why, sources("history", "dates"), where)
-            continue
-        if any(state.t_ns is None for state in states):
-            why = f"The controller's history of {where} has a state without a time: the host's clock was set near it"
-            yield Gap(f"{why}, or not recorded.", sources("dates"), where)
 
 
 def _broker_logs(run: Run) -> Iterator[str]:

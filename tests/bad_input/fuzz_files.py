@@ -115,7 +115,7 @@ def _metadata_log(data: bytes) -> object:
 
 
 def _znodes(data: bytes) -> object:
-    return up_to_damage(znodes.states(data, _CLOCK))
+    return up_to_damage(znodes.states(znodes.writes(data), _CLOCK))
 
 
 def _broker_log(data: bytes) -> object:

@@ -1,14 +1,19 @@
 """A run folder as claims read it."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from claims.recording import cases, checks, open_recording
+from evidence.facts import PartitionFacts
 from history.errors import EvidenceError
 from history.events import Event
-from tests.claims.rows import anomaly, checked, recording
+from judge.checks.premises import Premises
+from judge.run import partition_facts
+from tests.claims.rows import anomaly, checked, recording, state
 from tests.evidence import folders
+from tests.evidence.probed import WHERE
 
 
 def test_a_fault_lasts_until_its_heal() -> None:
@@ -45,6 +50,21 @@ def test_cases_of_other_anomalies_do_not_count() -> None:
 def test_partitions_without_a_history_are_left_out(tmp_path: Path) -> None:
     """A partition without a dated history answers no claim."""
     assert open_recording(folders.clean().write(tmp_path / "run").path).partitions == {}
+
+
+@pytest.mark.parametrize(("partition_epoch", "answers"), [(0, True), (1, False)])
+def test_a_partition_whose_history_begins_late_is_left_out(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, partition_epoch: int, answers: bool
+) -> None:
+    """A history that begins with a snapshot answers no claim: its date is not that of a change."""
+    begun = state(9, partition_epoch=partition_epoch)
+
+    def with_history(premises: Premises) -> list[PartitionFacts]:
+        return [replace(facts, states=[begun]) for facts in partition_facts(premises)]
+
+    monkeypatch.setattr("claims.recording.partition_facts", with_history)
+    folder = folders.clean().write(tmp_path / "run").path
+    assert open_recording(folder).partitions.keys() == ({WHERE} if answers else set())
 
 
 def test_what_the_judge_finds_in_a_run_folder_is_reported(tmp_path: Path) -> None:

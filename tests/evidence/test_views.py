@@ -111,6 +111,7 @@ def test_the_controllers_history_counts_if_its_times_are_good():
 
     assert observers(good) == [("controller", (1, 2))]
     assert observers(late) == observers(undated) == observers() == [("1", (1, 2))]
+    assert observers(good._replace(partition_epoch=1)) == [("1", (1, 2))]  # its date is a snapshot's
 
 
 def test_the_last_view_of_each_leader_and_epoch():

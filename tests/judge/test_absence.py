@@ -1,6 +1,7 @@
 """Missing evidence: what it leaves undecided by partition and replica, and what stays decided."""
 
 import json
+import struct
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -9,10 +10,14 @@ import pytest
 
 from bench import folders
 from bench.generated.plan import Plan, Planted
+from bench.generated.segments import small_batch
 from evidence.run import open_folder
 from history.tables import RECORDED
 from judge.run import judge_run, one_by_one
+from kafka_files.batches import header_slices
+from kafka_files.records import values as values_of
 from tests.evidence.folders import TP, S, batch, clean, event, values
+from tests.kafka_files.written import snapshot_header
 
 
 def judged(folder):
@@ -146,7 +151,47 @@ def test_a_history_that_ends_early_says_why(two_partitions, damage):
 
     open_ones = {row["invariant"] for row in found.tables["invariants"].to_pylist() if row["verdict"] == "unknown"}
     assert {"I7", "I9", "I21", "I23"} <= open_ones
-    assert dict(found.items)["history of the controller"].startswith("The controller's metadata log ends early. ")
+    assert dict(found.items)["history of the controller"].startswith("The controller's metadata log is incomplete. ")
+
+
+def begun_with_a_snapshot(log, at, *changed):
+    """Replace the metadata log's first records by a snapshot: orders-0 and orders-1 as created, but for ``changed``."""
+    records = [record for rows in header_slices(log) for record in values_of(log, rows)]
+    topic, *created = [value for _, _, value in records[:3]]
+    created = [with_epoch_1(value) if number in changed else value for number, value in enumerate(created)]
+    times = [int(header["max_timestamp"]) for header, _, _ in records]
+    kept = [small_batch(n, [records[n][2]], times[n]) for n in range(at, len(records))]
+    return snapshot_header(times[at - 1]) + batch(1, [topic, *created]), b"".join(kept)
+
+
+def with_epoch_1(created):
+    """Return a PartitionRecord of replicas 1, 2, 3 after broker 3 has left the ISR."""
+    full, cut = (bytes([len(ids) + 1]) + struct.pack(f">{len(ids)}i", *ids) for ids in ((1, 2, 3), (1, 2)))
+    epochs = [struct.pack(">iii", 1, 0, partition_epoch) for partition_epoch in (0, 1)]
+    assert full * 2 + b"\1\1" + epochs[0] in created
+    return created.replace(full * 2 + b"\1\1" + epochs[0], full + cut + b"\1\1" + epochs[1])
+
+
+@pytest.mark.parametrize(("at", "changed"), [(4, [0]), (3, [])])
+def test_a_history_that_begins_late_leaves_open_what_rests_on_it(two_partitions, at, changed):
+    """If a snapshot has a changed state, invariants that need the history are undecided there, with the reason.
+
+    Others are judged. A snapshot of initial states hides nothing.
+    """
+    (log,) = two_partitions.brokers.rglob("__cluster_metadata-0/*.log")
+    snapshot, rest = begun_with_a_snapshot(log.read_bytes(), at, *changed)
+    (log.parent / f"{at:020}-0000000001.checkpoint").write_bytes(snapshot)
+    log.unlink()
+    (log.parent / f"{at:020}.log").write_bytes(rest)
+    found = judged(two_partitions)
+    rows = {row["invariant"]: row for row in found.tables["invariants"].to_pylist()}
+
+    why = "The controller's history of orders-0 begins at partition epoch 1 (a snapshot at offset 4)"
+    assert {row["verdict"] for row in rows.values()} == ({"pass", "unknown"} if changed else {"pass"})
+    assert {row["reason"] for row in rows.values()} == ({None, why} if changed else {None})
+    assert dict(found.items)["history of the controller"] == (f"{why}." if changed else None)
+    assert {rows[name]["verdict"] for name in ("I7", "I21", "I23")} == ({"unknown"} if changed else {"pass"})
+    assert {rows[name]["verdict"] for name in ("I1", "I3", "I12", "I15")} == {"pass"}
 
 
 def test_an_epoch_file_that_is_missing_is_named(two_partitions):

@@ -6,6 +6,7 @@ from kafka_files.clock import Clock
 from kafka_files.metadata_log import Fields, history, read_metadata_log
 from kafka_files.states import History
 from tests.evidence.folders import batch
+from tests.kafka_files.written import snapshot_header
 
 ID = "d8a7e1486a0f4ff4a7190e5b7c06b4e9"
 TOPIC = "010200076f7264657273" + ID + "00"
@@ -137,17 +138,75 @@ def test_a_snapshot_stands_before_a_log_that_was_cut(tmp_path):
     told(folder, [TOPIC, CREATED], segment="00000000000000000005-0000000001.checkpoint")
     (folder / "00000000000000000005.log").write_bytes(batch(5, [bytes.fromhex(CHANGES[0])]))
 
-    assert [s.position for s in read_metadata_log(tmp_path, Clock([])).states] == [1, 5]
+    assert [s.position for s in read_metadata_log(tmp_path, Clock([])).states] == [5, 5]
 
 
-def test_a_partitions_first_state_held_before_the_snapshot_that_has_it(tmp_path):
-    """A partition's initial state in a snapshot has time 0; a changed state has the snapshot's time."""
-    later = CREATED.replace("00000000000000000453458dd1", "00000000000000030453458dd1")
-    snapshot = "00000000000000000005-0000000001.checkpoint"
+LATER = CREATED.replace("00000000000000000453458dd1", "00000000000000030453458dd1")  # partition epoch 3
+OTHER = TOPIC.replace("6f7264657273", "636f756e7473").replace(ID, ID[::-1])  # a topic "counts"
+OTHER_CREATED = CREATED.replace(ID, ID[::-1])
 
-    assert [state.t_ns for state in told(tmp_path, [TOPIC, CREATED], snapshot)] == [0]
-    assert [state.t_ns for state in told(tmp_path, [TOPIC, CREATED])] == [None]
-    assert [(state.partition_epoch, state.t_ns) for state in told(tmp_path, [TOPIC, later], snapshot)] == [(3, None)]
+
+def cut_log(tmp_path, *snapshots):
+    """Write a log from offset 3 on, as Kafka's retention leaves it: a change is at 4, before a snapshot, one at 5."""
+    folder = tmp_path / "controller" / "data" / "__cluster_metadata-0"
+    folder.mkdir(parents=True)
+    segment = [batch(n, [bytes.fromhex(value)]) for n, value in ((3, "011b0000"), (4, CHANGES[0]), (5, CHANGES[1]))]
+    (folder / f"{3:020}.log").write_bytes(b"".join(segment))
+    for offset, data in snapshots:
+        (folder / f"{offset:020}-0000000001.checkpoint").write_bytes(data)
+    return read_metadata_log(tmp_path, Clock([(0, 0)]))
+
+
+def taken(last_ms, *values):
+    """Return a snapshot whose last record of the log has this time."""
+    return snapshot_header(last_ms) + batch(1, [bytes.fromhex(value) for value in values])
+
+
+def test_a_log_that_retention_has_cut_begins_with_the_oldest_snapshot_that_it_continues(tmp_path):
+    """A snapshot within the first segment holds at its last record's time, and replaces the records below its offset.
+
+    An initial state has time 0. A snapshot from before the segment, or a later one, is not read.
+    """
+    oldest = taken(7_000, TOPIC, LATER, OTHER, OTHER_CREATED)
+    found = cut_log(tmp_path, (2, taken(1_000, TOPIC, CREATED)), (5, oldest), (6, taken(9_000, TOPIC)))
+
+    assert found.problem is None
+    assert [(s.topic, s.partition_epoch, s.isr, s.position, s.t_ns) for s in found.states] == [
+        ("orders", 3, (1, 2, 3), 5, 7_000_000_000),
+        ("counts", 0, (1, 2, 3), 5, 0),
+        ("orders", 4, (1,), 5, 0),  # the batch has time 0
+    ]
+
+
+def test_a_cut_log_without_its_snapshot_names_what_is_missing(tmp_path):
+    """If only an older snapshot is left, the records between it and the log are missing."""
+    assert cut_log(tmp_path, (2, taken(1_000, TOPIC, CREATED))) == History(
+        [], "It lacks the records from offset 0 to 3."
+    )
+
+
+HEADER_OF_4_4 = (  # from a controller; its last record had 1796046243889 ms
+    "0000000000000000000000470000000102ed7f887a002000000000000001a22cb2c9fb000001a22cb2c9fbffffffffffffffffffffffffffff"
+    "000000012a0000000800000003160000000001a22cb2c8310000"
+)
+
+
+def test_a_snapshot_without_the_time_of_its_last_record_has_no_date(tmp_path):
+    """A changed state has the time of the snapshot's header, and none if the header is damaged or missing.
+
+    An initial state needs none.
+    """
+
+    def times(header, *values):
+        file = tmp_path / "00000000000000000005-0000000001.checkpoint"
+        file.write_bytes(header + batch(1, [bytes.fromhex(value) for value in values]))
+        return [state.t_ns for state in history([file], Clock([(0, 0)])).states]
+
+    assert times(bytes.fromhex(HEADER_OF_4_4), TOPIC, LATER) == [1_796_046_243_889_000_000]
+    assert times(snapshot_header(1_796_046_243_889), TOPIC, LATER) == [1_796_046_243_889_000_000]
+    assert times(b"", TOPIC, LATER) == [None]
+    assert times(b"", TOPIC, CREATED) == [0]
+    assert times(snapshot_header(5)[:-1] + b"\1", TOPIC, LATER) == []
 
 
 def test_a_missing_segment_ends_the_history(tmp_path):

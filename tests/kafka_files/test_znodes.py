@@ -37,7 +37,7 @@ def state(leader, epoch, isr):
 
 def history(log, clock):
     """Return the states up to the first damage."""
-    return up_to_damage(states(log, clock))
+    return up_to_damage(states(writes(log), clock))
 
 
 HEADER = b"ZKLG" + bytes(12)
@@ -77,6 +77,19 @@ def test_zeros_and_a_torn_transaction_end_the_log(tmp_path):
     assert torn.problem is not None
     assert torn.problem.endswith("of ZooKeeper's log is torn.")
     assert len(read_znodes(tmp_path, Clock([])).states) == 3
+
+
+def test_a_restarted_server_continues_in_another_file(tmp_path):
+    """Each start of ZooKeeper begins a file; states there have the assignment that an earlier file holds."""
+    folder = tmp_path / "zookeeper" / "version-2"
+    folder.mkdir(parents=True)
+    (folder / "log.1").write_bytes(LOG)
+    (folder / "log.10").write_bytes(HEADER + entry(16, SET, written(STATE, state(2, 2, [2]), version=3)))
+    found = read_znodes(tmp_path, Clock([])).states
+
+    assert [(s.partition_epoch, s.replicas) for s in found[2:]] == [(2, (1, 2, 3)), (3, (1, 2, 3))]
+    (folder / "log.1").unlink()
+    assert [(s.partition_epoch, s.replicas) for s in read_znodes(tmp_path, Clock([])).states] == [(3, ())]
 
 
 def test_znodes_of_other_kinds_tell_no_state():

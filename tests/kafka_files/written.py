@@ -43,6 +43,12 @@ def batch_of(base_offset, records, *, epoch=0, attributes=0, base_ms=0, max_ms=0
     return struct.pack(">qi", base_offset, len(head) + len(covered)) + head + covered
 
 
+def snapshot_header(last_ms):
+    """Return a snapshot's first batch: a control record with the time of the last record of the log in it (KIP-630)."""
+    header = Record(struct.pack(">hqb", 0, last_ms, 0), struct.pack(">hh", 0, 3))
+    return batch_of(0, [header], attributes=0x20, base_ms=last_ms + 500, max_ms=last_ms + 500)
+
+
 def gzipped(base_offset, records, **other):
     """Return a batch whose records are compressed by the standard library."""
     body = gzip.compress(b"".join(map(record, records)))

@@ -20,6 +20,7 @@ from history.manifest import Incarnation, Manifest, NodeInfo, ProducerInfo, Topi
 from history.readers import CATCH_UP
 from history.tables import RECORDED
 from tests.evidence.folders import batch, values
+from tests.kafka_files.written import snapshot_header
 from tests.model.cluster import PATIENCE_NS, Plan, Recorded
 from tests.model.consumer_group import SESSION_NS
 from tests.model.parts import BROKERS, DRAIN, LAG_NS, MS, REQUEST_NS, Batch, Producer, State
@@ -179,8 +180,12 @@ def metadata_records(recorded: Recorded) -> list[tuple[int, int, bytes, bytes | 
     return sorted(found, key=lambda record: record[0])
 
 
+def _milliseconds(t_ns: int) -> int:
+    return (int(STARTED.timestamp() * 1000)) + (t_ns + BEGUN_NS) // MS
+
+
 def _metadata_batch(offset: int, t_ns: int, *records: bytes) -> bytes:
-    stamp = (int(STARTED.timestamp() * 1000)) + (t_ns + BEGUN_NS) // MS
+    stamp = _milliseconds(t_ns)
     data = bytearray(batch(offset, list(records)))
     struct.pack_into(">qq", data, 27, stamp, stamp)
     struct.pack_into(">I", data, 17, google_crc32c.value(bytes(data[21:])))
@@ -188,7 +193,9 @@ def _metadata_batch(offset: int, t_ns: int, *records: bytes) -> bytes:
 
 
 def write_controller(recorded: Recorded, folder: RunFolder) -> None:
-    """Write KRaft's metadata log; with ``snapshot at N``, a snapshot replaces the first N records."""
+    """Write KRaft's metadata log; with ``snapshot at N``, a snapshot replaces the first N records, of which the log
+    still has the last two.
+    """
     log = folder.brokers / "controller" / "data" / "__cluster_metadata-0"
     log.mkdir(parents=True)
     topic = b"\1\2\0" + _uvarint(len(TOPIC) + 1) + TOPIC.encode() + TOPIC_ID + b"\0"
@@ -199,17 +206,17 @@ def write_controller(recorded: Recorded, folder: RunFolder) -> None:
     at = min(at, len(records))
     if at:
         last = {number: whole for _, number, whole, _ in records[:at]}
-        taken_ns = records[at - 1][0]
-        (log / f"{at:020}-0000000001.checkpoint").write_bytes(_metadata_batch(0, taken_ns, topic, *last.values()))
+        header = snapshot_header(_milliseconds(records[at - 1][0]))
+        taken = _metadata_batch(1, records[at - 1][0] + S, topic, *last.values())
+        (log / f"{at + 1:020}-0000000001.checkpoint").write_bytes(header + taken)
         known = set(last)
     else:
-        (log / f"{0:020}.log").write_bytes(b"")
         known = set()
-    data = b"" if at else _metadata_batch(0, 0, topic)
-    for place, (t_ns, number, whole, change) in enumerate(records[at:], at + 1):
+    data, kept = b"" if at else _metadata_batch(0, 0, topic), max(at - 2, 0)
+    for place, (t_ns, number, whole, change) in enumerate(records[kept:], kept + 1):
         data += _metadata_batch(place, t_ns, whole if number not in known or change is None else change)
         known.add(number)
-    (log / f"{at:020}.log").write_bytes(data)
+    (log / f"{kept + 1 if at else 0:020}.log").write_bytes(data)
 
 
 # --- small files -------------------------------------------------------------------------------------

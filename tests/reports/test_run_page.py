@@ -7,6 +7,7 @@ import re
 import shutil
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,8 @@ from playwright.sync_api import Browser
 from history.events import Event
 from history.manifest import ATTACHED, Incarnation, read_manifest
 from reports.page import PLOTLY, Bar, embedded
-from reports.run_page import main, publish
+from reports.run_data import read_run
+from reports.run_page import _isr_observer, main, publish
 from reports.strip import _is_met, _labelled
 from tests.reports.in_browser import WIDTHS, Opened, open_page
 from tests.reports.sample_run import BACK_S, KILL_S, write_sample_run
@@ -67,6 +69,24 @@ def test_what_could_not_be_offered_is_told(tmp_path: Path) -> None:
     assert said in _text(run)
     (run / "clients" / "producer.json").unlink()
     assert said not in _text(run)
+
+
+def test_the_isr_figure_says_who_recorded_it(tmp_path: Path) -> None:
+    """The ISR figure names the controller, leaders' metadata, or both if a partition has no row of the controller."""
+    run = read_run(write_sample_run(tmp_path / "run"))
+    recorded = run.rows("timeline_isr")
+
+    def said(rows: list[dict[str, Any]]) -> str:
+        return _isr_observer(replace(run, tables={**run.tables, "timeline_isr": rows}))
+
+    of_leaders = [row for row in recorded if row["observer"] != "controller"]
+    both = [*recorded, *(row | {"partition": 9} for row in of_leaders)]
+    assert said(recorded) == "As the controller recorded it"
+    assert said(of_leaders) == "As each leader's own metadata showed it"
+    assert said(both) == (
+        "As the controller recorded it, or as each leader's own metadata showed it if that history begins late or is "
+        "incomplete"
+    )
 
 
 def test_every_figure_has_its_data_behind_it(tmp_path: Path) -> None:

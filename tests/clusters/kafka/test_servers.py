@@ -112,6 +112,24 @@ def test_a_rack_lets_consumers_read_from_followers() -> None:
     assert not set(names) & broker_config(release, CLUSTER, broker, [metadata_node]).keys()
 
 
+def test_the_metadata_log_is_kept_unless_the_scenario_limits_it() -> None:
+    """Controllers and brokers in KRaft mode delete no part of the metadata log (KIP-630); a scenario's limits win."""
+    limits = {"metadata.max.retention.bytes": "-1", "metadata.max.retention.ms": "-1"}
+    short = Cluster.model_validate({"brokers": 2, "config": {"metadata.max.retention.ms": 60000}})
+
+    def configs(mode: Mode, cluster: Cluster = CLUSTER) -> list[dict[str, str]]:
+        release, metadata_node, broker = nodes(mode)
+        known = [
+            metadata_node_config(release, cluster, metadata_node, [metadata_node]),
+            broker_config(release, cluster, broker, [metadata_node]),
+        ]
+        return [{name: value for name, value in config.items() if name in limits} for config in known]
+
+    assert configs("kraft") == [limits, limits]
+    assert configs("kraft", short) == 2 * [limits | {"metadata.max.retention.ms": "60000"}]
+    assert configs("zookeeper") == [{}, {}]
+
+
 def test_the_session_timeout_has_the_name_of_its_mode() -> None:
     """The session time-out is set under the name of the mode only, since 4.x rejects the other one."""
     release, metadata_node, broker = nodes("kraft")

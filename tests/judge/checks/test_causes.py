@@ -93,7 +93,7 @@ def test_a_change_of_leader_or_isr_may_refuse_a_record_that_was_appended(changed
         (
             answered_after(2),
             {"request_timeouts_ns": TIMEOUTS, "states": [state(1, 11, 1, 0)]},
-            "the controller's history of orders-0 begins at partition epoch 1",
+            "the controller's history of orders-0 begins at partition epoch 1 (a snapshot at offset 1)",
         ),
     ],
 )

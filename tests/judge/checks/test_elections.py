@@ -111,6 +111,7 @@ def test_a_leader_out_of_the_elr_is_told_from_the_last_in_the_isr():
     assert list(elections.led_from_elr([shrunk, empty, state(2, 1, 1, [1], elr=(2,))])) == []
     assert list(elections.led_from_elr([shrunk, state(1, 2, 1, [2], elr=(1,))])) == [state(1, 2, 1, [2], elr=(1,))]
     assert list(elections.led_from_elr([state(0, 1, 0, [1, 2]), state(1, 2, 1, [2], elr=(1,))])) == []
+    assert list(elections.led_from_elr([empty, state(2, 2, 1, [2], elr=(1,))])) == []  # the last ISR is unknown
 
 
 def test_i21_a_history_in_order():

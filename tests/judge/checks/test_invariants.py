@@ -144,13 +144,14 @@ def test_what_is_required_of_a_partition_follows_from_what_happened_there():
 def test_followers_are_asked_about_where_there_may_have_been_one():
     """I7 and I9 are skipped if the controller's history never had a second replica; without a history they are not."""
 
-    def asked_with(*assignments):
+    def asked_with(*assignments, created=(1,)):
         known = [state(position, replicas) for position, replicas in enumerate(assignments)]
-        quiet = partition([sample(1, S, 5, 5)], [isr_view(0, 1, 0, [1])], states=known)
+        quiet = partition([sample(1, S, 5, 5)], [isr_view(0, 1, 0, [1])], states=known, assigned=created)
         return asked(quiet) & {"I6", "I7", "I9"}
 
     assert asked_with((1,), (1,)) == {"I6"}
     assert asked_with((1,), (1, 2), (1,)) == {"I6", "I7", "I9"}
+    assert asked_with((1,), created=(1, 2)) == {"I6", "I7", "I9"}  # the history begins late
     assert asked_with() == {"I6", "I7", "I9"}
 
 

@@ -134,13 +134,18 @@ LATER = [*KILLED, state(5, 50, 3, 3, (3,))]  # two states are missing before the
     [
         (KILLED, EPOCHS, []),
         ([], [], ["is missing"]),
-        (KILLED[1:], EPOCHS, ["begins at partition epoch 1"]),
+        (KILLED[1:], EPOCHS, ["begins at partition epoch 1 (a snapshot at offset 1)"]),
+        ([each._replace(source="znode") for each in KILLED[1:]], EPOCHS, ["begins at partition epoch 1"]),
         (TORN, EPOCHS, ["has nothing between partition epochs 0 and 2"]),
-        (UNDATED, EPOCHS, ["has a state without a time"]),
+        (UNDATED, EPOCHS, ["has a state without a time: the host's clock was set near it, or not recorded"]),
         (KILLED, [*EPOCHS, (2, 50)], ["ends at leader epoch 1, and epoch 2 was seen"]),
         ([KILLED[0], KILLED[1]._replace(t_ns=27 * S)], EPOCHS, ["dates leader epoch 1 after a broker showed it"]),
         ([KILLED[0], KILLED[1]._replace(t_ns=26 * S)], EPOCHS, []),  # within the precision of clocks
-        (LATER[1:], EPOCHS, ["begins at partition epoch 1", "has nothing between partition epochs 2 and 5"]),
+        (
+            LATER[1:],
+            EPOCHS,
+            ["begins at partition epoch 1 (a snapshot at offset 1)", "has nothing between partition epochs 2 and 5"],
+        ),
     ],
 )
 def test_every_part_that_a_history_lacks_is_named(states, epochs, lacks):
@@ -195,6 +200,21 @@ def test_a_history_that_begins_with_a_snapshot_leaves_open_what_came_before_it()
     assert ruled(later, "lost_write", known=[("2", 14, 0), ("3", 6, 0), *KNOWN_BY_ALL]) == ([1, 3], [0])
 
 
+def test_a_snapshots_leader_may_have_lost_what_it_accepted_when_it_led_before():
+    """While all other brokers were down, a record of the snapshot's leader is undecided up to the snapshot, not after.
+
+    If the history begins at the creation, it is not permitted at any time.
+    """
+    away = [BrokerStop(broker, 9 * S, 10 * S, FOREVER_NS) for broker in (2, 3)]
+    alone = [state(1, 20, 1, 0, (1,))]
+
+    def of(states):
+        return ruled(states, "lost_write", known=[], epochs=EPOCHS[:1], stops=away)
+
+    assert of(alone) == ([], [0, 1, 3])
+    assert of([alone[0]._replace(t_ns=12 * S)]) == of([state(0, 1, 1, 0), *alone]) == ([], [])
+
+
 def test_a_gap_leaves_open_what_was_sent_before_its_end():
     """A gap in the history leaves records undecided that were sent before its end."""
     assert ruled(TORN, "lost_write", known=[("1", 25, 1), ("3", 25, 1)]) == ([], [0, 1, 3])
@@ -230,6 +250,18 @@ def test_a_leader_whose_process_ended_takes_nothing_that_was_sent_later():
     assert told(evidence(known=[], stops=[ended._replace(broker_id=2)])) == [(30, NULL, {1: FOREVER_NS}, False)]
     led_later = [KILLED[0]._replace(t_ns=20 * S), KILLED[1]._replace(t_ns=24 * S)]
     assert told(evidence(led_later, known=[], stops=[ended])) == [(30, NULL, {1: FOREVER_NS}, False)]
+
+
+def test_a_snapshots_leader_whose_process_had_ended_takes_nothing_that_was_sent_later():
+    """A process that was down at the snapshot ended its leadership before; one that had returned by then did not."""
+
+    def until_ns(snapshot_s):
+        late = [state(1, snapshot_s, 1, 0), state(2, 24, 2, 1, (2, 3))]
+        found = told(evidence(late, known=[], stops=[BrokerStop(1, 19 * S, 20 * S, 22 * S, ended=True)]))
+        return [acceptors for *_, acceptors, of_gap in found if not of_gap]
+
+    assert until_ns(21) == [{1: 20 * S}]
+    assert until_ns(22) == [{1: FOREVER_NS}]
 
 
 def test_a_former_leader_takes_nothing_once_it_knows_of_any_later_epoch():

@@ -55,7 +55,7 @@ def decided(seconds, leader, epoch, isr, *, dated=True, partition=0):
         ({6: 3 * S}, True),  # the two clocks are told apart to a second
         ({6: 3 * S - 1}, False),  # by another clock
         ({7: 9 * S}, False),  # it breaks off before
-        ({4: S}, True),  # it begins with a snapshot
+        ({4: S}, False),  # it begins later
     ],
 )
 def test_a_history_has_good_times_if_brokers_showed_nothing_before_it(shown, good):

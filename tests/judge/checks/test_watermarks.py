@@ -74,6 +74,15 @@ def test_i7_says_nothing(samples):
     assert verdict("I7", samples, known)[1] == 0
 
 
+def test_i7_a_snapshots_state_holds_from_its_time_on():
+    """I7 is checked from the snapshot's time on if the history begins with one, and else from the creation on."""
+    behind = [seen(1, 1 * S, 6, 9), seen(2, 3 * S, 4, 5), seen(2, 8 * S, 4, 5)]
+
+    assert verdict("I7", behind, facts(state(5 * S, 1, 0, [1, 2, 3], number=7))) == (1, 1)
+    assert verdict("I7", behind, facts(state(9 * S, 1, 0, [1, 2, 3], number=7))) == (0, 0)
+    assert verdict("I7", behind, facts(state(0, 1, 0, [1, 2, 3]))) == (2, 2)
+
+
 def test_i9_a_follower_ahead_of_its_leader():
     """I9 is violated if a follower's HW is above its leader's later HW of the same epoch."""
     known = facts(state(0, 1, 1, [1, 2, 3]))
