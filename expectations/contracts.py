@@ -116,7 +116,7 @@ _PROBE = (
     ),
 )
 
-_RULES: Mapping[str, tuple[Rule, ...]] = {
+_RULES: Mapping[str, tuple[Rule | Unique, ...]] = {
     "sends": (
         _one_of("outcome", ("ok", "fail", "info"), "every send ends as one of these"),
         _one_of("acks", ("0", "1", "all"), "Kafka's setting has no other values"),
