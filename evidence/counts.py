@@ -29,6 +29,7 @@ from evidence.columns import (
 from evidence.facts import Span
 from evidence.partition import PartitionEvidence, Unreadable
 from evidence.silences import Silence
+from expectations.tallies import Tallies
 from history.partition import TopicPartition
 
 Replica = tuple[int, str, int]  # broker_id, topic, partition
@@ -94,6 +95,7 @@ class Counts:
     log_gaps: dict[Replica, tuple[int, int]] = field(default_factory=dict)  # the first missing (from, to)
     copies: dict[TopicPartition, Copies] = field(default_factory=dict)
     silences: list[Silence] = field(default_factory=list)
+    tallies: Tallies = field(default_factory=Tallies)
 
     def merge(self, others: Iterable[Counts]) -> Counts:
         for other in others:
@@ -119,6 +121,7 @@ class Counts:
             self.copies |= other.copies
             self.undecided_readers += other.undecided_readers
             self.silences += other.silences
+            self.tallies.merge([other.tallies])
         return self
 
 

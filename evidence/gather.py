@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from typing import NamedTuple
 
@@ -33,9 +33,12 @@ from evidence.reader import Tables
 from evidence.readers import ReaderEvidence
 from evidence.shares import Acks, Deliveries, ShareEvidence
 from evidence.views import changes, final_isr, observed, short_isrs
+from expectations.tallies import BY_PARTITION, Tallies
 from history.folder import RunFolder
 from history.partition import TopicPartition
 from kafka_files.segments import SEGMENTS, read_segment
+
+Read = Callable[[str], pa.Table]  # a recorded table's rows of one partition
 
 
 class Gathered(NamedTuple):
@@ -54,45 +57,59 @@ class Clients(NamedTuple):
     imported_names: ImportedNames | None
 
 
-def clients(run: RunFacts, where: TopicPartition) -> Clients:
+def clients(run: RunFacts, read: Read) -> Clients:
     """Read the sends and polls of a partition, and an imported history's names."""
-    tables, names = Tables(RunFolder(run.folder)), Names()
-    sends = Sends.of(tables.read("sends", where), names)
-    polls = Polls.of(tables.read("polls", where), names)
+    names = Names()
+    sends = Sends.of(read("sends"), names)
+    polls = Polls.of(read("polls"), names)
     if not run.foreign:
         return Clients(names, sends, polls, None)
-    imported = ImportedNames.of(tables.read("imported", where), names)
+    imported = ImportedNames.of(read("imported"), names)
     return Clients(names, with_operations(sends, imported), polls, imported)
 
 
-def _group(tables: Tables, run: RunFacts, where: TopicPartition, names: Names) -> GroupEvidence | None:
+def reading(run: RunFacts, where: TopicPartition, tallies: Tallies | None = None) -> Read:
+    """Return what reads a partition's rows of a table and, for ``tallies``, counts those that break its contract."""
+    tables = Tables(RunFolder(run.folder))
+
+    def read(name: str) -> pa.Table:
+        table = tables.read(name, where)
+        if tallies is not None:
+            tallies.add(name, table)
+        return table
+
+    return read
+
+
+def _group(read: Read, run: RunFacts, where: TopicPartition, names: Names) -> GroupEvidence | None:
     if run.group is None or where.topic != run.group.topic:
         return None
-    reads = Reads.of(tables.read("group_reads", where), names)
-    commits = Commits.of(tables.read("commits", where), names)
-    owned = ownerships(tables.read("rebalances", where), reads, commits, names)
+    reads = Reads.of(read("group_reads"), names)
+    commits = Commits.of(read("commits"), names)
+    owned = ownerships(read("rebalances"), reads, commits, names)
     return GroupEvidence(reads, commits, owned, run.group)
 
 
-def _share(tables: Tables, run: RunFacts, where: TopicPartition, names: Names) -> ShareEvidence | None:
+def _share(read: Read, run: RunFacts, where: TopicPartition, names: Names) -> ShareEvidence | None:
     if run.share is None or where.topic != run.share.topic:
         return None
-    reads = Deliveries.of(tables.read("share_reads", where), names)
-    return ShareEvidence(reads, Acks.of(tables.read("share_acks", where), names), run.share, run.active_faults)
+    reads = Deliveries.of(read("share_reads"), names)
+    return ShareEvidence(reads, Acks.of(read("share_acks"), names), run.share, run.active_faults)
 
 
-def _readers(tables: Tables, run: RunFacts, facts: PartitionFacts) -> ReaderEvidence | None:
+def _readers(read: Read, run: RunFacts, facts: PartitionFacts) -> ReaderEvidence | None:
     if run.readers is None or not facts.assigned:  # other topics have no reader
         return None
-    return ReaderEvidence.of(tables.read("positions", facts.where), run.readers)
+    return ReaderEvidence.of(read("positions"), run.readers)
 
 
 def gather(run: RunFacts, facts: PartitionFacts) -> Gathered:
     """Read a partition's recorded tables and its replicas' segments, and count what was read."""
-    tables, where = Tables(RunFolder(run.folder)), facts.where
-    names, sends, polls, imported_names = clients(run, where)
-    seeks = Seeks.of(tables.read("seeks", where), names)
-    probes, metadata = tables.read("replicas", where), tables.read("isr", where)
+    where, tallies = facts.where, Tallies()
+    read = reading(run, where, tallies)
+    names, sends, polls, imported_names = clients(run, read)
+    seeks = Seeks.of(read("seeks"), names)
+    probes, metadata = read("replicas"), read("isr")
     samples, views = Samples.of(probes), Views.of(metadata, names)
     logs = _Logs(names, run.nodes)
     replicas, complete = logs.read_all(facts), logs.complete(facts.ends)
@@ -115,15 +132,18 @@ def gather(run: RunFacts, facts: PartitionFacts) -> Gathered:
         epoch_starts=_starts(facts.replicas),
         observed=observed(probes),
         batches={} if run.foreign else {each.broker_id: read_batches(each.segments) for each in replicas},
-        input_offsets=_drained(tables, facts.input),
+        input_offsets=_drained(run, facts.input),
         members={broker: facts.required_from.get(broker, 0) for broker in final_isr(views) if broker in complete},
         short=() if run.foreign else short_isrs(facts, views, names),
-        group=_group(tables, run, where, names),
-        share=_share(tables, run, where, names),
-        readers=_readers(tables, run, facts),
+        group=_group(read, run, where, names),
+        share=_share(read, run, where, names),
+        readers=_readers(read, run, facts),
     )
+    for name in BY_PARTITION:
+        if name not in tallies.rows:  # no check reads it in this run
+            read(name)
     probed = of_replicas(where, samples, run.spans, rows=probes.num_rows, isr_rows=metadata.num_rows)
-    return Gathered(evidence, _counts(evidence, logs).merge([probed]))
+    return Gathered(evidence, _counts(evidence, logs).merge([probed, Counts(tallies=tallies)]))
 
 
 def _counts(of: PartitionEvidence, logs: _Logs) -> Counts:
@@ -131,10 +151,10 @@ def _counts(of: PartitionEvidence, logs: _Logs) -> Counts:
     return of_partition.merge([of_logs(of.where, logs.ends, logs.unreadable, logs.gaps), of_copier(of)])
 
 
-def _drained(tables: Tables, of: Input | None) -> Ints:
+def _drained(run: RunFacts, of: Input | None) -> Ints:
     if of is None:
         return np.empty(0, dtype=np.int64)
-    polls = Polls.of(tables.read("polls", of.where), Names())
+    polls = Polls.of(reading(run, of.where)("polls"), Names())
     return np.unique(polls.offset[polls.pass_ == FINAL])
 
 

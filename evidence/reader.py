@@ -82,6 +82,11 @@ class Tables:
                 found.update({each["values"]: each["counts"] for each in values.value_counts().to_pylist()})
         return found
 
+    def undeclared(self, name: str) -> list[str]:
+        """Return columns that the format does not have."""
+        found = {column for footer in self._files(name) for column in footer.schema.names}
+        return sorted(found.difference(_SCHEMAS[name].names))
+
     def partitions(self, *names: str) -> list[TopicPartition]:
         found: set[TopicPartition] = set()
         for place in self._places(*names):
@@ -90,7 +95,7 @@ class Tables:
             elif place.rows:
                 group = _opened(place.file).read_row_group(place.group, columns=["topic", "partition"])
                 distinct = group.group_by(["topic", "partition"]).aggregate([])
-                found |= {TopicPartition.of(row) for row in distinct.to_pylist()}
+                found |= {TopicPartition.of(row) for row in distinct.to_pylist() if None not in row.values()}
         return sorted(found)
 
     def read(self, name: str, where: TopicPartition, columns: Sequence[str] | None = None) -> pa.Table:

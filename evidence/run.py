@@ -15,13 +15,14 @@ from evidence.facts import Drain, Replica, Span
 from evidence.faults import FaultSpan, fault_spans, phases
 from evidence.profiles import Profile, profile_of
 from evidence.reader import problem_of
-from evidence.tables import read_rows
+from evidence.tables import read_table
+from expectations.tallies import WHOLE
 from history.errors import EvidenceError
 from history.events import Event, read_events
 from history.folder import RunFolder
 from history.manifest import Manifest, read_manifest
 from history.partition import TopicPartition
-from history.tables import OFFSETS, RECORDED, USAGE
+from history.tables import RECORDED
 from kafka_files.broker_log import read_broker_logs
 from kafka_files.checkpoints import LEADER_EPOCHS, read_epochs
 from kafka_files.clock import Clock, read_clock
@@ -77,12 +78,16 @@ class Run:
         return list(read_broker_logs(self.folder.brokers, self.manifest, self.clock)) if logged else []
 
     @cached_property
+    def whole(self) -> dict[str, pa.Table]:
+        return {name: read_table(self.files[name], RECORDED[name]) for name in WHOLE}
+
+    @cached_property
     def captures(self) -> list[dict[str, Any]]:
-        return [row for row in read_rows(self.files["offsets"], OFFSETS) if row["error"] is None]
+        return [row for row in self.whole["offsets"].to_pylist() if row["error"] is None]
 
     @cached_property
     def usage(self) -> list[dict[str, Any]]:
-        return read_rows(self.files["usage"], USAGE)
+        return self.whole["usage"].to_pylist()  # type: ignore[no-any-return]
 
     @cached_property
     def replicas(self) -> dict[TopicPartition, tuple[Replica, ...]]:

@@ -15,10 +15,16 @@ from history.remote import parquet_file, write_parquet
 _ROWS_AT_ONCE = 1 << 20
 
 
+def read_table(files: Sequence[Path], schema: pa.Schema) -> pa.Table:
+    """Read a small table."""
+    read = (parquet_file(file).read(columns=schema.names) for file in files)  # pq.read_table imports pandas
+    return pa.concat_tables([schema.empty_table(), *read], promote_options="default")
+
+
 def read_rows(files: Sequence[Path], schema: pa.Schema) -> list[dict[str, Any]]:
     """Read all rows of a small table."""
-    read = (parquet_file(file).read(columns=schema.names) for file in files)  # pq.read_table imports pandas
-    return [row for table in read for row in table.to_pylist()]
+    rows: list[dict[str, Any]] = read_table(files, schema).to_pylist()
+    return rows
 
 
 def read_rows_of(files: Sequence[Path], schema: pa.Schema, wanted: Collection[TopicPartition]) -> list[dict[str, Any]]:

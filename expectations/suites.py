@@ -1,8 +1,11 @@
-"""Build the Great Expectations suites of a run and derive the verdict from their results."""
+"""Build the Great Expectations suites of a run and derive the verdict from their results.
+
+Each expectation is about one column of its suite's DataFrame, which holds the failing rows.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -10,31 +13,25 @@ from typing import Any
 import pyarrow as pa
 
 from expectations import checkpoint
-from expectations.checkpoint import Result, Suite
-from expectations.contracts import CONTRACTS, AtLeast, Contract, InOrder, Never, OneOf, Rule, Unique
-from expectations.slices import of_files
+from expectations.checkpoint import Result, Subject
+from expectations.contracts import CONTRACTS
+from expectations.tallies import COLUMNS, NULLS, UNCOUNTED, Tallies
 from history.anomalies import SEVERITY
 from history.exit_codes import Verdict
 from history.manifest import Manifest
 
-EVIDENCE, ANOMALIES, INVARIANTS = "evidence", "anomalies", "invariants"
+EVIDENCE, CONTRACTS_KEPT, ANOMALIES, INVARIANTS = "evidence", "contracts", "anomalies", "invariants"
+FOR_REVIEW = " (for review)"  # a table's rules that only warn
 
 Item = tuple[str, str | None]  # a required item, and what is missing of it
 
-_CASES = pa.schema(
-    [
-        ("anomaly", pa.string()),
-        ("allowed", pa.bool_()),
-        ("cases", pa.int64()),
-        ("topic", pa.string()),
-        ("partition", pa.int32()),
-        ("offset", pa.int64()),
-        ("producer_id", pa.string()),
-        ("seq", pa.int64()),
-        ("explanation", pa.string()),
-    ]
-)
-_LISTED = pa.schema([("item", pa.string()), ("missing", pa.string())])
+_OF_EVERY_TABLE = {
+    COLUMNS: "the run folder's format has no others",
+    NULLS: "they are known when a row is written",
+    UNCOUNTED: "a check reads the rows of a partition",
+}
+SHOWN = 20  # values of an expectation in the library's pages
+_KEYS = ("producer_id", "seq", "offset")
 
 
 @dataclass(frozen=True)
@@ -58,7 +55,7 @@ def validate(
     anomalies: pa.Table | None,
     anomaly_counts: pa.Table | None,
     invariants: pa.Table | None,
-    recorded: Mapping[str, Sequence[Path]],
+    tallies: Tallies | None,
     manifest: Manifest | None,
     permitted: Mapping[str, str],
     reads: Mapping[str, Collection[str]],
@@ -70,28 +67,27 @@ def validate(
         evidence: every required item.
         anomalies: examples, with ``anomaly_counts``; ``None``: the run could not be judged.
         invariants: rows of ``INVARIANTS``.
-        recorded: Parquet files by recorded table.
+        tallies: of the recorded tables.
         manifest: ``None`` if unreadable.
         permitted: anomaly → why this configuration allows it for some producer.
         reads: anomaly or invariant that the run can show → the tables and other sources that it uses.
-        data_docs: the site's folder; earlier runs' pages are kept.
+        data_docs: the site's folder.
 
     Raises:
         EvidenceError: an expectation could not be evaluated.
     """
-    checkpoint.load()
     judged = anomaly_counts is not None and invariants is not None
     items = [*evidence, ("records and replicas judged", None if judged else "The run was not judged.")]
     setting = "" if manifest is None else configuration(manifest)
-    suites = [_evidence(items)]
-    if anomaly_counts is not None:
-        suites.append(_anomalies(anomalies, anomaly_counts, setting, permitted, reads))
+    suites = {EVIDENCE: _evidence(items)}
+    if tallies is not None:
+        suites[CONTRACTS_KEPT] = _contracts(tallies, foreign=manifest is not None and manifest.foreign)
+    if anomalies is not None and anomaly_counts is not None:
+        suites[ANOMALIES] = _anomalies(anomalies, anomaly_counts, setting, permitted, reads)
     if invariants is not None:
-        suites.append(_invariants(invariants, setting))
-    foreign = manifest is not None and manifest.foreign
-    tables = {name: of_files(files) for name, files in recorded.items() if files}
-    suites += [contract_suite(CONTRACTS[name], table, foreign=foreign) for name, table in tables.items()]
-    return outcome(checkpoint.run(suites, data_docs), reads)
+        suites[INVARIANTS] = _invariants(invariants, setting)
+    found = {name: subjects for name, subjects in suites.items() if subjects}
+    return outcome(checkpoint.run(found, data_docs), reads)
 
 
 def outcome(results: Sequence[Result], reads: Mapping[str, Collection[str]]) -> Outcome:
@@ -99,24 +95,20 @@ def outcome(results: Sequence[Result], reads: Mapping[str, Collection[str]]) -> 
 
     A check that ``reads`` a table with a violated contract is undecided.
     """
-    unmet = [result for result in results if not result.met]
-    untrusted = [(each.suite, _untrusted(each)) for each in unmet if _breaks_a_contract(each)]
+    unmet = [(result.suite, result.subject) for result in results if not result.met]
+    untrusted = [
+        (table.name, f"The recorded table {table.name} cannot be trusted: {why}.")
+        for suite, table in unmet
+        if suite == CONTRACTS_KEPT and table.severity == "critical"
+        for why in table.failing
+    ]
     undecided = {check: why for table, why in reversed(untrusted) for check, tables in reads.items() if table in tables}
-    promises = [each for each in unmet if each.suite in {ANOMALIES, INVARIANTS} and each.name not in undecided]
-    failed = [result.name for result in promises if result.severity == "critical"]
-    warned = [result.name for result in promises if result.severity != "critical"]
-    lacking = bool(untrusted) or any(result.suite == EVIDENCE for result in unmet)
+    promises = [each for suite, each in unmet if suite in {ANOMALIES, INVARIANTS} and each.name not in undecided]
+    failed = [each.name for each in promises if each.severity == "critical"]
+    warned = [each.name for each in promises if each.severity != "critical"]
+    lacking = bool(untrusted) or any(suite == EVIDENCE for suite, _ in unmet)
     verdict: Verdict = "fail" if failed else "unknown" if lacking else "pass"
     return Outcome(verdict, failed, warned, [why for _, why in untrusted], undecided)
-
-
-def _breaks_a_contract(result: Result) -> bool:
-    return result.suite in CONTRACTS and result.severity == "critical"
-
-
-def _untrusted(result: Result) -> str:
-    seen = result.observed.get("unexpected_count") or result.observed.get("observed_value")
-    return f"The recorded table {result.suite} cannot be trusted: {result.name} ({seen})."
 
 
 def configuration(manifest: Manifest) -> str:
@@ -140,151 +132,99 @@ def severity_of(severity: str) -> str:
     return "critical" if severity == "S1" else "warning"
 
 
-def _evidence(items: Sequence[Item]) -> Suite:
-    from great_expectations import expectations as gxe
-
-    listed = pa.Table.from_pylist([{"item": item, "missing": missing} for item, missing in items], _LISTED)
-    why = "Missing evidence makes the verdict unknown, unless something failed already."
-    expectations = [
-        gxe.ExpectTableRowCountToEqual(
-            value=len(items), severity="critical", description="Every item is listed.", meta={"name": "items"}
-        ),
-        gxe.ExpectColumnValuesToBeNull(
-            column="missing",
-            severity="critical",
-            description=f"Nothing is missing of: {', '.join(item for item, _ in items)}. {why}",
-            meta={"name": "missing"},
-        ),
+def _evidence(items: Sequence[Item]) -> list[Subject]:
+    return [
+        Subject(item, f"Nothing is missing of: {item}.", "critical", [missing] if missing else [])
+        for item, missing in items
     ]
-    return Suite(EVIDENCE, to_pandas(listed), expectations)
 
 
 def _anomalies(
-    examples: pa.Table | None,
+    examples: pa.Table,
     counts: pa.Table,
     setting: str,
     permitted: Mapping[str, str],
     judged: Collection[str],
-) -> Suite:
-    from expectations.custom import ExpectNoRowsWhere
+) -> list[Subject]:
+    cases = {row["anomaly"]: row["cases"] for row in counts.to_pylist() if row["allowed"] is False}
+    rows = [row for row in examples.to_pylist() if row["allowed"] is False]
 
-    def expectation(name: str, severity: str) -> Any:
+    def subject(name: str, severity: str) -> Subject:
         why = f"Permitted to some producers: {permitted[name]}." if name in permitted else f"Promised by {setting}."
-        return ExpectNoRowsWhere(
-            where=[["anomaly", "==", name], ["allowed", "==", False]],
-            weight_column="cases",
-            show=["topic", "partition", "offset", "producer_id", "seq", "explanation"],
-            severity=severity_of(severity),
-            description=f"{name} ({severity}): no case{' but permitted ones' if name in permitted else ''}. {why}",
-            meta={"name": name},
+        shown = [_case(row) for row in rows if row["anomaly"] == name][: SHOWN - 1]
+        total = cases.get(name, len(shown))
+        return Subject(
+            name,
+            f"{name} ({severity}): no case{' but permitted ones' if name in permitted else ''}. {why}",
+            severity_of(severity),
+            [_number(total, "case"), *shown] if total else [],
         )
 
-    expectations = [expectation(name, severity) for name, severity in SEVERITY.items() if name in judged]
-    return Suite(ANOMALIES, to_pandas(cases(counts, examples)), expectations)
+    return [subject(name, severity) for name, severity in SEVERITY.items() if name in judged]
 
 
-def cases(counts: pa.Table, examples: pa.Table | None) -> pa.Table:
-    """Return each kind's exact count, then its examples, which count as 0."""
-    counted = counts.to_pylist()
-    shown = [] if examples is None else examples.to_pylist()
-    kept = [dict.fromkeys(_CASES.names) | {name: row.get(name) for name in _CASES.names} for row in shown]
-    totals = [
-        {
-            "anomaly": row["anomaly"],
-            "allowed": row["allowed"],
-            "cases": row["cases"],
-            "explanation": f"{row['cases']:,} in all"
-            + (f": {why}" if (why := row["allowed_why"] or row["undecided"]) else ""),
-        }
-        for row in counted
-    ]
-    known = {(row["anomaly"], row["allowed"]) for row in counted}
-    stray = [(row["anomaly"], row["allowed"]) not in known for row in kept]  # counted, so that they are not ignored
-    return pa.Table.from_pylist(
-        [*totals, *(row | {"cases": int(alone)} for row, alone in zip(kept, stray, strict=True))], _CASES
-    )
+def _case(row: Mapping[str, Any]) -> str:
+    keys = _listed({name: row[name] for name in _KEYS if row[name] is not None})
+    where = "" if row["topic"] is None else f"{row['topic']}-{row['partition']}, "
+    return f"{where}{keys}: {row['explanation']}"
 
 
-def _invariants(invariants: pa.Table, setting: str) -> Suite:
-    from great_expectations import expectations as gxe
-
-    from expectations.custom import ExpectNoRowsWhere
-
-    expectations: list[Any] = [
-        gxe.ExpectTableRowCountToEqual(
-            value=invariants.num_rows,
-            severity="critical",
-            description="Every invariant that was considered is listed.",
-            meta={"name": "invariants"},
+def _invariants(invariants: pa.Table, setting: str) -> list[Subject]:
+    def subject(row: Mapping[str, Any]) -> Subject:
+        found = f"{row['violations']:,} of {row['checked']:,} checks, first on {row['first_on']}: {row['reason']}"
+        decided = (
+            f"{_number(row['checked'], 'check')}." if row["verdict"] != "unknown" else f"Undecided: {row['reason']}."
         )
-    ]
-    expectations += [
-        ExpectNoRowsWhere(
-            where=[["invariant", "==", row["invariant"]], ["verdict", "==", "fail"]],
-            weight_column="violations",
-            show=["checked", "violations", "reason"],
-            severity=severity_of(row["severity"]),
-            description=f"{row['invariant']} ({row['severity']}): {row['title']}. Holds under {setting}.",
-            meta={"name": row["invariant"]},
+        return Subject(
+            row["invariant"],
+            f"{row['invariant']} ({row['severity']}): {row['title']}. {decided} Holds under {setting}.",
+            severity_of(row["severity"]),
+            [found] if row["verdict"] == "fail" else [],
         )
-        for row in sorted(invariants.to_pylist(), key=lambda row: int(row["invariant"][1:]))
-    ]
-    return Suite(INVARIANTS, to_pandas(invariants), expectations)
+
+    return [subject(row) for row in sorted(invariants.to_pylist(), key=lambda row: int(row["invariant"][1:]))]
 
 
-def contract_suite(contract: Contract, frame: Any, *, foreign: bool = False) -> Suite:
-    """Return the suite of one recorded table.
+def _contracts(tallies: Tallies, *, foreign: bool = False) -> list[Subject]:
+    """Return a subject for each table that has rows, and one for its rules that only warn.
 
     An import's clocks are unknown, so violations of its time order are only shown.
     """
-    from expectations.custom import ExpectColumnsToHaveTypes, ExpectColumnsToNotBeNull
-
-    expectations = [
-        ExpectColumnsToHaveTypes(
-            types=contract.types,
-            optional=contract.optional,
-            severity="critical",
-            description="Columns and types are those of the run folder's format (critical).",
-            meta={"name": "columns and types"},
-        ),
-        ExpectColumnsToNotBeNull(
-            columns=contract.required,
-            severity="critical",
-            description=f"No null in {', '.join(contract.required)} (critical). They are known when a row is written.",
-            meta={"name": "nulls in required columns"},
-        ),
-        *(_expectation(rule, foreign=foreign) for rule in contract.rules),
+    broken: dict[tuple[str, str], str] = {
+        (table, rule): f"{rule} ({count:,} of {_number(tallies.rows[table], 'row')}, such as "
+        f"{'; '.join(map(_listed, examples)) or 'unknown'})"
+        for table, rule, count, examples in tallies.violations()
+    }
+    return [
+        subject
+        for table in CONTRACTS
+        if tallies.rows[table] or any(name == table for name, _ in broken)
+        for subject in _of_table(table, tallies.rows[table], broken, foreign=foreign)
     ]
-    return Suite(contract.table, frame, expectations)
 
 
-def _expectation(rule: Rule, *, foreign: bool) -> Any:
-    from expectations import custom
-
-    def about(name: str, severity: str) -> dict[str, Any]:
-        said, why = (f"{text[0].upper()}{text[1:]}" for text in (name, rule.why))
-        return {"severity": severity, "description": f"{said} ({severity}). {why}.", "meta": {"name": name}}
-
-    def never(where: Sequence[Sequence[Any]], name: str, severity: str = rule.severity) -> Any:
-        return custom.ExpectNoRowsWhere(where=[list(term) for term in where], **about(name, severity))
-
-    match rule:
-        case OneOf(column, values):
-            return never([[column, "not in", list(values)]], f"{column} is one of {', '.join(values)}")
-        case AtLeast(column, minimum):
-            return never([[column, "<", minimum]], f"{column} is at least {minimum}")
-        case InOrder(earlier, later):
-            severity = "warning" if foreign else rule.severity
-            return never([[later, "<", {"column": earlier}]], f"{earlier} is not after {later}", severity)
-        case Never(where, what):
-            return never(where, f"never {what}")
-        case Unique(columns):
-            name = f"{', '.join(columns)} are unique together"
-            return custom.ExpectUniqueTogether(columns=list(columns), **about(name, rule.severity))
+def _of_table(table: str, rows: int, broken: Mapping[tuple[str, str], str], *, foreign: bool) -> Iterator[Subject]:
+    rules: dict[str, dict[str, str]] = {"critical": dict(_OF_EVERY_TABLE), "warning": {}}
+    for rule in CONTRACTS[table].rules:
+        rules["warning" if foreign and rule.in_order else rule.severity][rule.name] = rule.why
+    for severity, of_severity in rules.items():
+        if of_severity:
+            yield Subject(
+                table if severity == "critical" else table + FOR_REVIEW,
+                "\n".join(
+                    [
+                        f"{_number(rows, 'row')}. Rules ({severity}):",
+                        *(f"– {name}: {why}" for name, why in of_severity.items()),
+                    ]
+                ),
+                severity,
+                [broken[table, name] for name in of_severity if (table, name) in broken],
+            )
 
 
-def to_pandas(table: pa.Table) -> Any:
-    """Return a DataFrame with Arrow's types, which keep nulls and integers."""
-    import pandas as pd
+def _listed(values: Mapping[str, Any]) -> str:
+    return ", ".join(f"{name} {'null' if value is None else value}" for name, value in values.items())
 
-    return table.to_pandas(types_mapper=pd.ArrowDtype)
+
+def _number(count: int, what: str) -> str:
+    return f"{count:,} {what}{'' if count == 1 else 's'}"

@@ -13,7 +13,7 @@ import pyarrow as pa
 from evidence.columns import Sends, producer_of
 from evidence.counts import Counts
 from evidence.facts import PartitionFacts, RunFacts, Transaction
-from evidence.gather import clients, gather
+from evidence.gather import clients, gather, reading
 from evidence.partition import PartitionEvidence
 from evidence.sources import Source
 from evidence.views import Change, leaders
@@ -56,7 +56,7 @@ class Answer:
 
 def open_transactions(run: RunFacts, facts: PartitionFacts) -> tuple[set[Transaction], set[Transaction]]:
     """Return transactions of unknown outcome, and those with a read record."""
-    names, sends, polls, _ = clients(run, facts.where)
+    names, sends, polls, _ = clients(run, reading(run, facts.where))
     return atomicity.open_transactions(sends, atomicity.stable(polls, sends), names)
 
 

@@ -10,6 +10,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from evidence.contracts import complete
 from evidence.counts import Copies, Counts, of_captures
 from evidence.facts import PartitionFacts, Row, RunFacts
 from evidence.groups import GroupFacts
@@ -21,6 +22,7 @@ from evidence.shares import ShareFacts
 from evidence.silences import silences
 from evidence.sources import Gap, Gaps, sources
 from evidence.tables import read_rows, table_of
+from expectations.tallies import Tallies
 from history.anomalies import SEVERITY
 from history.manifest import ATTACHED
 from history.partition import TopicPartition
@@ -77,6 +79,7 @@ class Judged:
     gaps: Gaps
     seeks: list[Json]
     copies: Mapping[TopicPartition, Copies]
+    tallies: Tallies
 
 
 def judge_run(run: Run, spread: Spread) -> Judged:
@@ -87,6 +90,7 @@ def judge_run(run: Run, spread: Spread) -> Judged:
     premises = Premises(run)
     answers = judge_partitions(run_facts(premises), partition_facts(premises), spread)
     counts = Counts(silences=_silences(run)).merge([*(answer.counts for answer in answers), of_captures(run.captures)])
+    complete(run, counts.tallies, {answer.where for answer in answers})
     missing = evidence.gaps(run, counts)
     if run.requires_history:
         missing["history of the controller"] += _history_gaps(run, answers)
@@ -99,7 +103,7 @@ def judge_run(run: Run, spread: Spread) -> Judged:
     tables |= {name: _joined(name, answers) for name in ("timeline_replicas", "timeline_isr")}
     manifest = run.manifest
     log = latency.histogram_log(loads, manifest.started_ns, datetime.fromisoformat(manifest.started_at).timestamp())
-    return Judged(tables, log, items, gaps, seeks, counts.copies)
+    return Judged(tables, log, items, gaps, seeks, counts.copies, counts.tallies)
 
 
 def run_facts(premises: Premises) -> RunFacts:

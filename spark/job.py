@@ -31,7 +31,7 @@ from history.errors import EvidenceError
 from history.events import EventLog
 from history.folder import RunFolder, write_atomically
 from history.product import judge_digest
-from history.remote import parquet_rows, path_of, written_here
+from history.remote import path_of, written_here
 from history.tables import JUDGED
 from judge.checks.allowed import allowed
 from judge.checks.delivery import total
@@ -45,7 +45,6 @@ log = logging.getLogger("plimsoll.judge")
 
 SIDE_BY_SIDE = 2  # runs judged at once
 TOLD_EVERY_S = 5.0
-CHECKED_ROWS_PER_S = 2_000_000  # by the tables' contracts, on one core (sends and polls)
 TASKS_PER_CORE = 32  # so that cores end at about the same time, and progress shows
 
 
@@ -142,11 +141,7 @@ def judge_folder(folder: RunFolder, spreading: Callable[[RunFolder, float], Spre
     try:
         folder.require_intact()
         run = open_folder(folder)
-        rows = sum(map(parquet_rows, run.files.values()))
-        judged = judge_run(run, spreading(folder, rows / CHECKED_ROWS_PER_S))
-        if rows >= TOLD_EVERY_S * CHECKED_ROWS_PER_S:
-            _say(folder, f"checking {rows:,} recorded rows", round(rows / CHECKED_ROWS_PER_S))
-        _conclude(run, judged)
+        _conclude(run, judge_run(run, spreading(folder, 0.0)))
     except EvidenceError as error:
         _unknown(folder, str(error))
     except PySparkException as error:
@@ -168,7 +163,7 @@ def _conclude(run: Run, judged: Judged) -> None:
             anomalies=judged.tables["anomalies"],
             anomaly_counts=judged.tables["anomaly_counts"],
             invariants=judged.tables["invariants"],
-            recorded=run.files,
+            tallies=judged.tallies,
             manifest=run.manifest,
             permitted=permitted,
             reads={name: tables for name, tables in READS.items() if name not in left_out},
@@ -205,7 +200,7 @@ def _unknown(folder: RunFolder, reason: str) -> None:
             anomalies=None,
             anomaly_counts=None,
             invariants=None,
-            recorded={},
+            tallies=None,
             manifest=None,
             permitted={},
             reads={},

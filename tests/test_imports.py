@@ -1,6 +1,6 @@
 """Imports have one direction: dags → operators → service → clusters → history; spark → judge → evidence → history.
 
-Also judge → expectations → history; claims → judge; reports → evidence → history. The command line may import all of
+Also evidence → expectations → history; claims → judge; reports → evidence. The command line may import all of
 them. Imports of foreign histories know only the run folder. Only tests import bench and tests.
 """
 
@@ -21,7 +21,7 @@ MAY_IMPORT = {
     "clusters": {"history", "kafka_files"},
     "expectations": {"history"},
     "kafka_files": {"history"},
-    "evidence": {"history", "kafka_files"},
+    "evidence": {"expectations", "history", "kafka_files"},
     "judge": {"evidence", "expectations", "history", "kafka_files"},
     "spark": {"evidence", "expectations", "history", "judge"},
     "reports": {"evidence", "history"},

@@ -43,6 +43,7 @@ OF_SOURCES: Mapping[str, frozenset[Source]] = {
     "history of the controller": sources("history"),
 }
 
+HAVE_ROWS: tuple[Source, ...] = ("sends", "polls", "replicas", "isr", "offsets")
 MAX_SEEN = 150  # characters of a LAST_SEEN part
 
 
@@ -85,6 +86,7 @@ def gaps(run: Run, counts: Counts) -> dict[str, list[Gap]]:
         "no harness error": _anywhere(_errors(run.events)),
         "no server ended by itself": _anywhere(_exits(run)),
         "files readable": _files(run),
+        "rows recorded": _without_rows(run, counts),
         "run collected": _anywhere(_collected(run.events)),
         "every phase run": _anywhere(_phases_left(run.events, manifest)),
         "faults took effect": _anywhere(_took_no_effect(run.faults, manifest.faults)),
@@ -156,6 +158,12 @@ def first_of(sentences: Iterable[str]) -> str | None:
     if not found:
         return None
     return found[0] if len(found) == 1 else f"{found[0]} ({len(found) - 1} more of this kind)"
+
+
+def _without_rows(run: Run, counts: Counts) -> Iterator[Gap]:
+    for table in HAVE_ROWS:
+        if run.profile.allows({table}) and not counts.tallies.rows[table]:
+            yield Gap(f"The recorded table {table} has no rows.", sources(table))
 
 
 def _collected(events: list[Event]) -> Iterator[str]:

@@ -4,6 +4,7 @@ import pyarrow as pa
 import pytest
 
 from expectations.suites import validate
+from expectations.tallies import Tallies
 from history.anomalies import SEVERITY
 from history.tables import JUDGED
 from tests.evidence.folders import manifest
@@ -67,7 +68,7 @@ def judged(tmp_path):
             "anomalies": examples(),
             "anomaly_counts": counted(),
             "invariants": checked(("I1", "S1", 0)),
-            "recorded": {},
+            "tallies": Tallies(),
             "manifest": manifest(),
             "permitted": {},
             "reads": dict.fromkeys(SEVERITY, ()),

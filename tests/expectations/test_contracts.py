@@ -1,13 +1,10 @@
 """Contracts of the recorded tables: rows that break a rule, and rows that nearly do."""
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 
-from expectations.checkpoint import run
-from expectations.contracts import CONTRACTS, Unique
-from expectations.slices import of_files
-from expectations.suites import contract_suite
+from expectations.contracts import CONTRACTS
+from expectations.tallies import Tallies
 from history.tables import IMPORTED, RECORDED
 from tests.evidence.folders import MS, TP, S, isr_view, polled, sample, sent, sought
 
@@ -243,70 +240,47 @@ TABLES = {
 }
 
 
-@pytest.fixture
-def recorded(tmp_path):
-    """Write literal rows as a file of a recorded table."""
-
-    def write(name, rows, *, without=(), file="part"):
-        schema = (RECORDED | {"imported": IMPORTED})[name]
-        kept = pa.schema([each for each in schema if each.name not in without])
-        path = tmp_path / f"{file}.parquet"
-        pq.write_table(pa.Table.from_pylist(rows, kept), path)
-        return path
-
-    return write
+SCHEMAS = RECORDED | {"imported": IMPORTED}
 
 
-def broken(frame, name, tmp_path, *, foreign=False):
+def counted(name, rows, schema=None):
+    """Return the tallies of literal rows."""
+    tallies = Tallies()
+    tallies.add(name, pa.Table.from_pylist(rows, schema or SCHEMAS[name]))
+    return tallies
+
+
+def broken(tallies):
     """Return the number of rows that break each rule."""
-    results = run([contract_suite(CONTRACTS[name], frame, foreign=foreign)], tmp_path / "docs")
-    return {each.name: each.observed["unexpected_count"] for each in results if not each.met}
+    return {rule: count for _, rule, count, _ in tallies.violations()}
 
 
 def test_every_recorded_table_has_a_contract():
     """Every recorded table has a contract."""
-    assert set(CONTRACTS) == {*RECORDED, "imported"} == set(TABLES)
+    assert set(CONTRACTS) == set(SCHEMAS) == set(TABLES)
 
 
 @pytest.mark.parametrize("name", TABLES)
-def test_every_rule_is_broken_by_the_rows_that_break_it(name, recorded, tmp_path):
+def test_every_rule_is_broken_by_the_rows_that_break_it(name):
     """Every rule is broken by exactly the rows that break it, among sound rows and near misses."""
     rows, expected = TABLES[name]
 
-    assert broken(of_files([recorded(name, rows)]), name, tmp_path) == expected
+    assert broken(counted(name, rows)) == expected
+    assert set(expected) <= {rule.name for rule in CONTRACTS[name].rules}
 
 
-def test_an_empty_table_keeps_its_contract(recorded, tmp_path):
-    """An empty table with its columns meets its contract."""
-    assert broken(of_files([recorded("seeks", [])]), "seeks", tmp_path) == {}
+@pytest.mark.parametrize("cut", [1, 4, 10, 13])
+def test_tallies_of_parts_add_up(cut):
+    """The tallies of two parts of a table are those of the table, also for a key that is in both."""
+    rows, expected = TABLES["sends"]
+    parts = counted("sends", rows[:cut]).merge([counted("sends", rows[cut:])])
+
+    assert broken(parts) == expected
+    assert [*parts.violations()] == [*counted("sends", rows).violations()]
 
 
-def test_columns_that_came_later_may_be_missing(recorded, tmp_path):
-    """Columns that were added later may be missing from all or some files of older folders."""
-    old = recorded("sends", [sent(0, offset=1)], without=("transaction",), file="old")
-    new = recorded("sends", [sent(1, offset=2, transaction=0)], file="new")
-
-    assert broken(of_files([old]), "sends", tmp_path) == {}
-    assert broken(of_files([old, new]), "sends", tmp_path) == {}
-
-
-def test_times_of_a_foreign_history_are_only_shown(recorded, tmp_path):
-    """Rules on times are warnings for imported histories, whose clocks are unknown; the import's rules are critical."""
-    suite = contract_suite(CONTRACTS["sends"], None, foreign=True)
-    severity = {each.meta["name"]: each.severity.value for each in suite.expectations}
-
-    assert severity["sent_ns is not after done_ns"] == "warning"
-    assert severity["seq is at least 0"] == "critical"
-
-
-def test_uniqueness_is_of_columns_that_are_there():
+def test_rules_name_columns_that_are_there():
     """A contract names only columns of its table."""
-    named = {
-        (name, column)
-        for name, contract in CONTRACTS.items()
-        for rule in contract.rules
-        if isinstance(rule, Unique)
-        for column in rule.columns
-    }
+    named = {(name, column) for name, of in CONTRACTS.items() for rule in of.rules for column in rule.columns}
 
     assert named <= {(name, column) for name, contract in CONTRACTS.items() for column in contract.schema.names}

@@ -1,5 +1,6 @@
 """Missing evidence is named; complete evidence is not mentioned."""
 
+from collections import Counter
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -18,6 +19,7 @@ from evidence.partition import Unreadable
 from evidence.reader import Tables
 from evidence.run import open_folder, producers
 from evidence.silences import silences
+from expectations.tallies import Tallies
 from history.errors import EvidenceError
 from history.events import Event
 from history.folder import RunFolder
@@ -41,7 +43,8 @@ def count(run):
     phases, brokers = run.phases, {broker_id for broker_id, _, _ in evidence.assigned(run.manifest)}
     captures = [row for file in run.files["offsets"] for row in pq.read_table(file).to_pylist()]
     silent = silences(run.files["replicas"], evidence.watched(run.events), brokers, [])
-    return counted.Counts(silences=silent).merge(
+    tallies = Tallies(rows=Counter({name: tables.rows(name) for name in evidence.HAVE_ROWS}))
+    return counted.Counts(silences=silent, tallies=tallies).merge(
         [
             counted.of_clients(*columns, names),
             counted.of_replicas(WHERE, samples, phases, rows=rows["replicas"], isr_rows=rows["isr"]),
@@ -114,12 +117,13 @@ def test_everything_that_can_be_missing_is_named(tmp_path):
 
     assert next(iter(found)) == "no harness error"
     assert set(found) == {
-        "files readable", "run collected", "no harness error", "every phase run",
+        "files readable", "rows recorded", "run collected", "no harness error", "every phase run",
         "faults took effect", "sends ledgered", "something acknowledged",
         "final drain complete", "every replica probed", "offsets captured before", "offsets captured after",
         "segments of every replica", "broker logs",
     }  # fmt: skip
     assert "the disk is full" in found["no harness error"]
+    assert found["rows recorded"] == "The recorded table sends has no rows. (1 more of this kind)"
     assert "'steady' was never begun" in found["every phase run"]
     assert "exported up to 1; its end was 50" in found["segments of every replica"]
     assert "on broker 3 was never seen" in found["every replica probed"]

@@ -7,7 +7,7 @@ import pytest
 
 from evidence.profiles import attached
 from evidence.sources import Gaps
-from expectations.checkpoint import Result
+from expectations.checkpoint import Result, Subject
 from expectations.suites import EVIDENCE, Outcome, outcome
 from history.anomalies import SEVERITY
 from history.manifest import ATTACHED
@@ -136,7 +136,7 @@ def test_an_invariant_that_checked_nothing_makes_the_verdict_unknown(name):
         rows = [invariants.row(name, [told])]
         _, lacking = invariants_decided(rows)
         missing = [lacking] if lacking else []
-        found = outcome([Result(EVIDENCE, "complete", "critical", not missing, {})], {})
+        found = outcome([Result(EVIDENCE, Subject("complete", "", "critical"), not missing)], {})
         return judged(found.verdict, invariants=rows, missing=missing)
 
     nothing = concluded(Tally())
