@@ -193,8 +193,7 @@ class PartitionFacts:
 
     ``size`` is in bytes. ``assigned`` are the brokers with a replica, ``ends`` the last captured log ends.
     ``required_from`` maps a broker to the offset from which it must have all records. The broker ``final`` has the
-    authoritative log. ``committed`` transactions have an unknown outcome, but a record of each was read; ``torn`` ones
-    are incomplete across partitions.
+    authoritative log. ``committed`` transactions have an unknown outcome, but a record of each was read.
 
     ``clean``: all committed records must be present. ``kept``: nothing is compacted. ``expires``: an imported topic's
     retention may have deleted any record.
@@ -224,7 +223,6 @@ class PartitionFacts:
     lines: Sequence[Row] = ()
     captures: Sequence[Row] = ()
     committed: frozenset[Transaction] = frozenset()
-    torn: frozenset[Transaction] = frozenset()
     input: Input | None = None  # if a copier writes the partition
     states: Sequence[State] = ()
     starts: Mapping[int, int] = field(default_factory=dict)

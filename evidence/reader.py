@@ -18,7 +18,7 @@ import pyarrow.parquet as pq
 
 from history.folder import RunFolder
 from history.partition import TopicPartition
-from history.remote import parquet_file
+from history.remote import may_pass, parquet_file
 from history.tables import IMPORTED, LATER, RECORDED
 
 _SCHEMAS = {**RECORDED, "imported": IMPORTED}
@@ -183,11 +183,16 @@ def _read(place: Place, columns: Sequence[str], strings: Sequence[str]) -> pa.Ta
 
 
 def problem_of(file: Path, schema: pa.Schema) -> str | None:
-    """Return why a file does not match this schema, or None."""
+    """Return why a file does not match this schema, or None.
+
+    Raises: OSError: the file may be readable later.
+    """
     name = f"{file.parent.name}/{file.name}"
     try:
         found = footer_of(file).schema
     except (pa.ArrowException, OSError) as error:
+        if may_pass(error, file):
+            raise
         return f"{name} cannot be read as Parquet: {' '.join(str(error).split())[:160].rstrip('.')}."
     types = {field.name: field.type for field in found}
     owed = [field for field in schema if field.name in types or field.name not in LATER]

@@ -224,6 +224,11 @@ def check_reachable(path: AnyPath) -> None:
         raise BadInput(f"{path} cannot be read: there is no bucket {path.store}; create it, or correct the address.")
 
 
+def may_pass(error: Exception, path: AnyPath) -> bool:
+    """Return whether the system or a store failed, and not the decoder of a damaged file, which sets no ``errno``."""
+    return isinstance(error, OSError) and (error.errno is not None or not isinstance(path, Path))
+
+
 def write_parquet(table: Any, file: AnyPath) -> None:
     """Write one file, with the same bytes everywhere."""
     import pyarrow as pa

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -35,10 +35,7 @@ from judge.verdict.explanations import Case, Witnesses
 
 @dataclass
 class Answer:
-    """One partition's findings and measures.
-
-    ``gone_of``: transactions with a lost record; ``parts``: of torn ones.
-    """
+    """One partition's findings and measures; ``gone_of``: transactions with a lost record."""
 
     where: TopicPartition
     findings: Findings
@@ -51,7 +48,6 @@ class Answer:
     series: Mapping[str, pa.Table]
     open_ends: OpenEnds
     gone_of: set[Transaction]
-    parts: dict[Transaction, atomicity.Part]
 
 
 def open_transactions(run: RunFacts, facts: PartitionFacts) -> tuple[set[Transaction], set[Transaction]]:
@@ -67,14 +63,12 @@ def judge(run: RunFacts, facts: PartitionFacts) -> Answer:
     counted.unrecorded = unrecorded(of, account)
     counted.undecided_readers = [*undecided_readers(of), *undecided_shares(of)]
     findings, by = Findings(), partial(brought_about, of, possible_losses(of))
-    rule = partial(ruled, names=of.names, permitted=run.permitted, brought_about=by)
     for each in cases(of, account):
         findings.add_cases(of.where, each, of.names, run.permitted, by)
     if not run.foreign:
         invariants.check(of, findings)
         findings.lacking = _lacking(of)
         _explain(of, findings)
-    parts = atomicity.parts(of.where, of.sends, account, of.names, set(of.torn), ruled=rule)
     return Answer(
         where=of.where,
         findings=findings,
@@ -90,8 +84,19 @@ def judge(run: RunFacts, facts: PartitionFacts) -> Answer:
         },
         open_ends=open_ends(of) if of.clean and run.transactional else OpenEnds(),
         gone_of=atomicity.with_gone_records(of.sends, account, of.names) if run.transactional else set(),
-        parts=imported.parts_with_names(parts, of) if run.foreign else parts,
     )
+
+
+def torn_parts(run: RunFacts, torn: Set[Transaction], facts: PartitionFacts) -> atomicity.Parts:
+    """Return what this partition has of torn transactions."""
+    names, sends, *_ = clients(run, reading(run, facts.where))
+    if not atomicity.has_any(sends, names, torn):
+        return {}
+    of, _ = gather(run, facts)
+    by = partial(brought_about, of, possible_losses(of))
+    rule = partial(ruled, names=of.names, permitted=run.permitted, brought_about=by)
+    parts = atomicity.parts(of.where, of.sends, accounted(of), of.names, torn, ruled=rule)
+    return imported.parts_with_names(parts, of) if run.foreign else parts
 
 
 def _of_open_loops(of: PartitionEvidence) -> Sends:

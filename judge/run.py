@@ -44,7 +44,7 @@ from judge.checks.premises import (
     transactional,
 )
 from judge.measures import latency, metrics, recovery, steady
-from judge.partition import Answer, judge, open_transactions
+from judge.partition import Answer, judge, open_transactions, torn_parts
 from judge.verdict import evidence
 from judge.verdict.members import unrecorded_members
 
@@ -88,7 +88,7 @@ def judge_run(run: Run, spread: Spread) -> Judged:
     Raises: EvidenceError.
     """
     premises = Premises(run)
-    answers = judge_partitions(run_facts(premises), partition_facts(premises), spread)
+    answers, parts = judge_partitions(run_facts(premises), partition_facts(premises), spread)
     counts = Counts(silences=_silences(run)).merge([*(answer.counts for answer in answers), of_captures(run.captures)])
     complete(run, counts.tallies, {answer.where for answer in answers})
     missing = evidence.gaps(run, counts)
@@ -96,7 +96,7 @@ def judge_run(run: Run, spread: Spread) -> Judged:
         missing["history of the controller"] += _history_gaps(run, answers)
     gaps = Gaps(gap for of_item in missing.values() for gap in of_item)
     items = [*evidence.items(missing), ("elections told", evidence.first_of(premises.unproven_elections()))]
-    findings = bring_together(answers, gaps)
+    findings = bring_together(answers, parts, gaps)
     seeks = read_rows(run.files["seeks"], SEEKS)
     loads = latency.merge_phases(answer.loads for answer in answers)
     tables = {name: table_of(rows, JUDGED[name]) for name, rows in _rows(run, answers, findings, gaps, loads)}
@@ -223,8 +223,10 @@ def partition_facts(premises: Premises) -> list[PartitionFacts]:
     return found
 
 
-def judge_partitions(run: RunFacts, partitions: Sequence[PartitionFacts], spread: Spread) -> list[Answer]:
-    """Judge every partition; twice if transactions lost records, since other partitions may have the others.
+def judge_partitions(
+    run: RunFacts, partitions: Sequence[PartitionFacts], spread: Spread
+) -> tuple[list[Answer], list[atomicity.Parts]]:
+    """Judge every partition; then collect the records of transactions that lost some, which other partitions may have.
 
     A record that was read on any partition proves that its transaction is committed.
     """
@@ -237,17 +239,14 @@ def judge_partitions(run: RunFacts, partitions: Sequence[PartitionFacts], spread
         ]
     answers: list[Answer] = spread(partial(judge, run), partitions)
     torn = frozenset().union(*(answer.gone_of for answer in answers))
-    if torn:
-        answers = spread(partial(judge, run), [replace(facts, torn=torn) for facts in partitions])
-    return answers
+    return answers, spread(partial(torn_parts, run, torn), partitions) if torn else []
 
 
-def bring_together(answers: Iterable[Answer], gaps: Gaps) -> Findings:
+def bring_together(answers: Iterable[Answer], parts: Iterable[atomicity.Parts], gaps: Gaps) -> Findings:
     """Merge the findings of all partitions, and add torn transactions, which span partitions."""
-    answers = list(answers)
     findings = Findings().merge(_doubted(answer, gaps) for answer in answers)
     why = gaps.anywhere(anomalies.NEEDS["torn_transaction"].whole)
-    for row, kind in atomicity.torn_transaction([answer.parts for answer in answers]):
+    for row, kind in atomicity.torn_transaction(parts):
         findings.add_case(row, in_doubt(kind, why))
     return findings
 

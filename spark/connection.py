@@ -17,7 +17,7 @@ from urllib.parse import parse_qsl, unquote, urlsplit
 from history.errors import BadInput
 
 _CONNECTION = "AIRFLOW_CONN_SPARK_DEFAULT"
-LOCAL = "local[*]"
+LOCAL = "local[*,4]"  # four tries of a task, as on a cluster
 
 # A field of extra → Spark's name, and the masters that it applies to (empty: all).
 FIELDS: dict[str, tuple[str, str]] = {
@@ -33,6 +33,7 @@ FIELDS: dict[str, tuple[str, str]] = {
 }
 # The provider polls its application with these; Plimsoll waits for spark-submit.
 _IGNORED = ("rest-scheme", "rest-port", "yarn_resourcemanager_webapp_address")
+_CONNECT = r"sc://[^/;:]+(:\d+)?(/(;[^;=]+=[^;]*)*)?"
 _OTHERS = ("deploy-mode", "conf", "spark-binary")
 # How long work may wait while no executor answers the driver.
 EXECUTOR_LIMIT = "spark.plimsoll.executorTimeout"
@@ -43,7 +44,7 @@ _ELSEWHERE = {"spark.master": "host and port", "spark.submit.deployMode": "the f
 
 @dataclass(frozen=True)
 class SparkConnection:
-    """The master's URL for spark-submit, ``client`` or ``cluster``, and Spark's settings."""
+    """The master's URL for spark-submit or Spark Connect, ``client`` or ``cluster``, and Spark's settings."""
 
     master: str = LOCAL
     deploy_mode: str = "client"
@@ -52,6 +53,20 @@ class SparkConnection:
     @property
     def is_local(self) -> bool:
         return self.master == "local" or self.master.startswith("local[")
+
+    @property
+    def is_connect(self) -> bool:
+        return self.master.startswith("sc://")
+
+    @property
+    def job(self) -> str:
+        """Return the module of this package that judges there."""
+        return "job" if self.is_local else "connect_job" if self.is_connect else "cluster_job"
+
+    @property
+    def server(self) -> str:
+        """Return the master without Spark Connect's parameters, which may have a token."""
+        return self.master.partition("/;")[0]
 
 
 def spark_connection(environment: Mapping[str, str]) -> SparkConnection:
@@ -101,10 +116,15 @@ def _master(kind: str, host: str, port: Any) -> str:
     whole = f"{host}{end}" if is_whole else f"{kind}://{host}{end}"
     scheme, _, rest = whole.partition("://")
     is_standalone = scheme == "spark" and all(re.fullmatch(r".+:\d+", each) for each in rest.split(","))
-    if not (is_standalone or scheme == "k8s" or re.fullmatch(r"yarn|local(-cluster)?(\[.+\])?", whole)):
+    if not (
+        is_standalone
+        or scheme == "k8s"
+        or re.fullmatch(_CONNECT, whole)
+        or re.fullmatch(r"yarn|local(-cluster)?(\[.+\])?", whole)
+    ):
         raise BadInput(
-            f"{_CONNECTION}: {whole} is no Spark master; it is local[*], yarn, spark://<host> with a port such as "
-            "7077, or k8s://https://<host> with a port."
+            f"{_CONNECTION}: {whole.partition('/;')[0]} is no Spark master; it is local[*], yarn, spark://<host> with "
+            "a port such as 7077, k8s://https://<host> with a port, or sc://<host> of Spark Connect."
         )
     return whole
 
@@ -121,6 +141,8 @@ def _checked(master: str, extra: Mapping[str, Any]) -> SparkConnection:
         raise BadInput(
             f"{_CONNECTION}: spark-binary={extra['spark-binary']}; it is spark-submit, which the installed pyspark has."
         )
+    if master.startswith("sc://") and (of_start := sorted(extra.keys() - {"conf"})):
+        raise BadInput(f"{_CONNECTION}: {of_start[0]} is of the server's start, and Spark Connect does not change it.")
     conf = _conf(extra.get("conf", {}))
     for name, (setting, masters) in FIELDS.items():
         if name not in extra:

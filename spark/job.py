@@ -7,28 +7,18 @@ from __future__ import annotations
 
 import json
 import logging
-import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
-from contextlib import contextmanager
 from functools import partial
-from operator import itemgetter
-from pathlib import Path
-from threading import Event, Thread
 from typing import Any
 
-import pyarrow as pa
-from pyspark import SparkContext
-from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
 
-from evidence.facts import PartitionFacts
 from evidence.run import Run, open_folder
 from evidence.tables import write_table
 from expectations import checkpoint
 from expectations.suites import validate
 from history.anomalies import SEVERITY
-from history.errors import EvidenceError
-from history.events import EventLog
 from history.folder import RunFolder, write_atomically
 from history.product import judge_digest
 from history.remote import path_of, written_here
@@ -40,115 +30,41 @@ from judge.run import READS, Judged, Spread, beyond_profile, judge_run, not_judg
 from judge.verdict.decided import cases, decided, forbidden
 from judge.verdict.notes import notes
 from judge.verdict.summary import Conclusion, verdict_of
+from spark.failures import reason_of
+from spark.progress import Watch, by_status
+from spark.spread import spread_over
 
 log = logging.getLogger("plimsoll.judge")
 
 SIDE_BY_SIDE = 2  # runs judged at once
-TOLD_EVERY_S = 5.0
-TASKS_PER_CORE = 32  # so that cores end at about the same time, and progress shows
 
 
-def main(folders: Sequence[str]) -> None:
+def main(folders: Sequence[str], watch: Watch = by_status) -> None:
     """Judge run folders in one application, two at a time because each often waits."""
     with ThreadPoolExecutor(max_workers=SIDE_BY_SIDE) as pool:
         preloaded = pool.submit(checkpoint.load)  # takes seconds, and it is needed last
-        context = SparkContext.getOrCreate()
-        context.setLogLevel("ERROR")
+        session = SparkSession.builder.getOrCreate()
         runs = [RunFolder(path_of(folder)) for folder in folders]
-        judged = [pool.submit(judge_folder, run, partial(spread_over, context)) for run in runs]
+        judged = [pool.submit(judge_folder, run, partial(spread_over, session, watch)) for run in runs]
         for done, each in enumerate(as_completed(judged), 1):
             each.result()
             print(f"judged {done} of {len(folders)}", flush=True)  # noqa: T201  # what a person waits for
         preloaded.result()
-    context.stop()
+    session.stop()
 
 
-def spread_over(context: SparkContext, folder: RunFolder, afterwards_s: float) -> Spread:
-    """Judge partitions on Spark's cores, the largest first, and report progress.
-
-    Tasks share partitions, because a task costs as much as judging a small one.
-    """
-
-    def spread(judge: Callable[[PartitionFacts], Any], partitions: Sequence[PartitionFacts]) -> list[Any]:
-        if not partitions:
-            return []
-        done, judge_or_error = context.accumulator(0), _careful(judge)
-
-        def answers(share: Sequence[tuple[int, PartitionFacts]]) -> Iterator[tuple[int, Any]]:
-            for place, facts in share:
-                yield place, judge_or_error(facts)
-                done.add(facts.size)
-
-        largest_first = sorted(enumerate(partitions), key=lambda numbered: -numbered[1].size)
-        tasks = min(len(partitions), TASKS_PER_CORE * context.defaultParallelism)
-        shares = [largest_first[task::tasks] for task in range(tasks)]
-        with _told(folder, lambda: done.value, sum(facts.size for facts in partitions), afterwards_s):
-            found = context.parallelize(shares, tasks).flatMap(answers).collect()
-        for _, answer in found:
-            if isinstance(answer, EvidenceError):
-                raise answer
-        return [answer for _, answer in sorted(found, key=itemgetter(0))]
-
-    return spread
-
-
-@contextmanager
-def _told(folder: RunFolder, done: Callable[[], int], total: int, afterwards_s: float) -> Iterator[None]:
-    """Report every few seconds the judged bytes and the remaining time."""
-    ended, began_s = Event(), time.monotonic()
-
-    def tell() -> None:
-        while not ended.wait(TOLD_EVERY_S):
-            taken_s, read = time.monotonic() - began_s, done()
-            left_s = round(taken_s * (total - read) / read + afterwards_s) if read else None
-            _say(folder, f"judged {read / 1e6:,.0f} of {total / 1e6:,.0f} MB", left_s)
-
-    teller = Thread(target=tell, daemon=True)
-    teller.start()
-    try:
-        yield
-    finally:
-        ended.set()
-        teller.join()
-
-
-def _say(folder: RunFolder, what: str, left_s: int | None) -> None:
-    """Write progress to the screen and, if the folder can grow, to the run's stages."""
-    if isinstance(folder.stages, Path):
-        EventLog(folder.stages).add("stage_progress", step="judge", what=what, left_s=left_s)
-    left = "" if left_s is None else f", about {left_s} s to go"
-    print(f"{folder.run_id}: {what}{left}", flush=True)  # noqa: T201  # what a person waits for
-
-
-def _careful(judge: Callable[[PartitionFacts], Any]) -> Callable[[PartitionFacts], Any]:
-    """Return unreadable evidence as an answer; Spark would wrap an exception."""
-
-    def judge_or_error(facts: PartitionFacts) -> Any:
-        try:
-            return judge(facts)
-        except EvidenceError as error:
-            return error
-        except (pa.ArrowException, OSError) as error:
-            what = " ".join(str(error).split())[:300]
-            return EvidenceError(f"The recorded tables could not be read to the end of {facts.where}: {what}")
-
-    return judge_or_error
-
-
-def judge_folder(folder: RunFolder, spreading: Callable[[RunFolder, float], Spread]) -> None:
+def judge_folder(folder: RunFolder, spreading: Callable[[RunFolder], Spread]) -> None:
     """Write a run folder's ``verdict/``; unreadable evidence makes it unknown, with the reason."""
     folder.verdict.mkdir(exist_ok=True)
     try:
         folder.require_intact()
         run = open_folder(folder)
-        _conclude(run, judge_run(run, spreading(folder, 0.0)))
-    except EvidenceError as error:
-        _unknown(folder, str(error))
-    except PySparkException as error:
-        _unknown(folder, f"The recorded tables could not be read to the end: {str(error).splitlines()[0][:300]}")
+        _conclude(run, judge_run(run, spreading(folder)))
     except Exception as error:  # a crash proves nothing, and other runs wait
-        log.exception("judging %s", folder.path)
-        _unknown(folder, f"The judge itself failed: {type(error).__name__}: {error}")
+        reason = reason_of(error)
+        if reason is None:
+            log.exception("judging %s", folder.path)
+        _unknown(folder, reason or f"The judge itself failed: {type(error).__name__}: {error}")
 
 
 def _conclude(run: Run, judged: Judged) -> None:

@@ -1,4 +1,4 @@
-"""Judge run folders with spark-submit, here or on Airflow's Spark connection."""
+"""Judge run folders with spark-submit or Spark Connect, here or on Airflow's Spark connection."""
 
 from __future__ import annotations
 
@@ -36,6 +36,12 @@ _GIVEN_BACK = {
     "ARROW_DEFAULT_MEMORY_POOL": "system",
     "MALLOC_MMAP_THRESHOLD_": "4194304",
     "MALLOC_TRIM_THRESHOLD_": "33554432",
+}
+# A query of a thousand rows ends before code for it is compiled and its plan adapted (2 s of CPU).
+_SMALL_QUERIES = {
+    "spark.sql.adaptive.enabled": "false",
+    "spark.sql.codegen.wholeStage": "false",
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
 }
 SENT = ("spark.archives", "spark.submit.pyFiles")
 _PACKAGES = ("history", "kafka_files", "evidence", "judge", "spark", "expectations")
@@ -85,21 +91,23 @@ def _verdict(run: RunFolder) -> str:
 
 def _submit(folders: list[str], connection: SparkConnection, driver_host: str | None) -> None:
     with scratch() as folder:
-        conf = settings(connection, driver_host, folder)
-        command = [
-            str(SPARK_HOME / "bin" / "spark-submit"),
-            *("--master", connection.master, "--deploy-mode", connection.deploy_mode),
-            *("--load-spark-defaults", "--properties-file", str(_written(conf, folder))),
-            str(ROOT / "spark" / "application.py"),
-            "job" if connection.is_local else "cluster_job",
-            *folders,
-        ]
+        conf = {} if connection.is_connect else settings(connection, driver_host, folder)
+        starter = [sys.executable] if connection.is_connect else _spark_submit(connection, conf, folder)
+        command = [*starter, str(ROOT / "spark" / "application.py"), connection.job, *folders]
         with _own_group(command, _environment(connection, folder)) as process:
             code = process.wait()
     if code == NO_EXECUTOR:
         raise HarnessError(_no_executor(connection.master, conf))
     if code:
-        raise HarnessError(f"spark-submit on {connection.master} ended with exit code {code}; its messages are above.")
+        raise HarnessError(f"The judge on {connection.server} ended with exit code {code}; its messages are above.")
+
+
+def _spark_submit(connection: SparkConnection, conf: Mapping[str, str], folder: Path) -> list[str]:
+    return [
+        str(SPARK_HOME / "bin" / "spark-submit"),
+        *("--master", connection.master, "--deploy-mode", connection.deploy_mode),
+        *("--load-spark-defaults", "--properties-file", str(_written(conf, folder))),
+    ]
 
 
 def _written(conf: Mapping[str, str], folder: Path) -> Path:
@@ -125,6 +133,8 @@ def _environment(connection: SparkConnection, folder: Path) -> dict[str, str]:
     ours = {} if "spark.local.dir" in connection.conf else {"SPARK_LOCAL_DIRS": str(folder)}
     if connection.is_local:
         ours["SPARK_LOCAL_IP"] = "127.0.0.1"
+    if connection.is_connect:
+        ours["SPARK_REMOTE"] = connection.master
     return {
         **_GIVEN_BACK,
         **ours,
@@ -146,6 +156,8 @@ def settings(connection: SparkConnection, driver_host: str | None, folder: Path)
         "spark.app.name": "plimsoll judge",
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
+        "spark.log.level": "ERROR",
+        **_SMALL_QUERIES,
         "spark.driver.memory": "2g",
         "spark.driver.extraJavaOptions": f"{logging} {temporary} {_SHORT_LIVED}" if here else _SHORT_LIVED,
     }
@@ -159,7 +171,7 @@ def settings(connection: SparkConnection, driver_host: str | None, folder: Path)
 
 def _of_cluster(connection: SparkConnection, driver_host: str | None, folder: Path) -> dict[str, str]:
     """Return what executors on other hosts need: the driver's address, a Python with libraries, our code."""
-    conf = {EXECUTOR_LIMIT: "120s", "spark.submit.pyFiles": _packages(folder)}
+    conf = {EXECUTOR_LIMIT: "120s", "spark.submit.pyFiles": packages(folder)}
     if driver_host:
         conf["spark.driver.host"] = driver_host
     if connection.deploy_mode == "client":
@@ -189,22 +201,22 @@ def driver_address(connection: SparkConnection) -> str | None:
         except OSError as error:
             refused.append(f"{host}:{port}: {error}")
     raise HarnessError(
-        f"Spark's master {connection.master} does not answer ({'; '.join(refused)}); start it, or correct the "
+        f"Spark's master {connection.server} does not answer ({'; '.join(refused)}); start it, or correct the "
         "connection spark_default."
     )
 
 
 def _places(master: str) -> list[tuple[str, int]]:
-    """Return (host, port) of each standalone master, or of Kubernetes' API server."""
+    """Return (host, port) of each standalone master, of Kubernetes' API server, or of Spark Connect's."""
     scheme, _, rest = master.partition("://")
-    if scheme == "k8s":
-        url = urlsplit(rest if "://" in rest else f"https://{rest}")
-        return [(url.hostname or "", url.port or (80 if url.scheme == "http" else 443))]
+    if scheme in ("k8s", "sc"):
+        url = urlsplit(rest if "://" in rest else f"{'sc' if scheme == 'sc' else 'https'}://{rest}")
+        return [(url.hostname or "", url.port or {"http": 80, "sc": 15002}.get(url.scheme, 443))]
     parts = [place.rpartition(":") for place in rest.split(",")] if scheme == "spark" else []
     return [(host.strip("[]"), int(port)) for host, _, port in parts]
 
 
-def _packages(folder: Path) -> str:
+def packages(folder: Path) -> str:
     """Return an archive of this project's packages for executors."""
     source = folder / "packages"
     for package in _PACKAGES:

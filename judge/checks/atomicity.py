@@ -5,7 +5,7 @@ Reads of ``read_uncommitted`` consumers do not show how they ended.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Set
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -61,6 +61,9 @@ class Part(NamedTuple):
     kind: Kind = FORBIDDEN
 
 
+Parts = dict[Transaction, Part]
+
+
 def with_gone_records(sends: Sends, account: Account, names: Names) -> set[Transaction]:
     """Return the transactions that lost a record here."""
     return set(_named(sends, names, np.flatnonzero(_members(sends) & np.isin(account.fate, GONE))))
@@ -71,15 +74,18 @@ def _members(sends: Sends) -> Bools:
     return members
 
 
+def has_any(sends: Sends, names: Names, wanted: Set[Transaction]) -> bool:
+    """Return whether this partition has a record of these transactions."""
+    return not wanted.isdisjoint(_named(sends, names, np.flatnonzero(_members(sends))))
+
+
 Ruled = Callable[[Cases], tuple[list[Kind], Ints]]  # kinds, and the place of each case's kind
 
 
 def parts(
-    where: TopicPartition, sends: Sends, account: Account, names: Names, wanted: set[Transaction], *, ruled: Ruled
-) -> dict[Transaction, Part]:
+    where: TopicPartition, sends: Sends, account: Account, names: Names, wanted: Set[Transaction], *, ruled: Ruled
+) -> Parts:
     """Return the wanted transactions' records in this partition."""
-    if not wanted:
-        return {}
     gone = np.unique(sends.value[_members(sends) & np.isin(account.fate, GONE)])
     kinds, of_value = ruled(Cases("torn_transaction", gone, lambda _: {}))
     rows = np.flatnonzero(_members(sends))
@@ -118,7 +124,7 @@ def _part(where: TopicPartition, sends: Sends, account: Account, names: Names, r
     return Part(rows.size, int(account.read[rows].sum()), int(gone.size), at_ns, outcome, first)
 
 
-def torn_transaction(partitions: Iterable[Mapping[Transaction, Part]]) -> Iterator[tuple[dict[str, Any], Kind]]:
+def torn_transaction(partitions: Iterable[Parts]) -> Iterator[tuple[dict[str, Any], Kind]]:
     """The final drain returned some records of a transaction, while others are lost (KAFKA-17754). Permitted if each
     loss is. Lost: a completed read passed it, or no replica's log has it. Records above their partition's bound or the
     last stable offset are not judged.

@@ -84,7 +84,7 @@ def asked(tmp_path_factory):
 @pytest.fixture(scope="module")
 def told(asked):
     """The examples of every anomaly, by its name and producer."""
-    findings = bring_together(judge_partitions(*asked, one_by_one), Gaps([]))
+    findings = bring_together(*judge_partitions(*asked, one_by_one), Gaps([]))
     rows = [row | {"anomaly": kind.anomaly} for kind, examples in findings.examples.items() for row in examples]
     return {name: {r["producer_id"]: r for r in rows if r["anomaly"] == name} for name in {r["anomaly"] for r in rows}}
 
@@ -121,7 +121,7 @@ def test_a_transaction_is_torn_by_what_may_have_taken_its_records(asked, states,
     run, (one, other) = asked
     permitted = {"torn": {"torn_transaction": [Permission("an unclean election", Cause.UNCLEAN_LEADER)]}}
     other = replace(other, states=[state._replace(partition=1) for state in states])
-    findings = bring_together(judge_partitions(replace(run, permitted=permitted), [one, other], one_by_one), Gaps([]))
+    findings = bring_together(*judge_partitions(replace(run, permitted=permitted), [one, other], one_by_one), Gaps([]))
     kinds = {kind for kind, rows in findings.examples.items() if "torn" in {row["producer_id"] for row in rows}}
 
     [torn] = [kind for kind in kinds if kind.anomaly == "torn_transaction"]
