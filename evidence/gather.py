@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, fields
-from typing import NamedTuple
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
+from itertools import chain
+from typing import NamedTuple, Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -13,26 +14,32 @@ import pyarrow.compute as pc
 from evidence.batches import read_batches
 from evidence.columns import (
     FINAL,
+    NULL,
     ImportedNames,
     Ints,
     Log,
     Markers,
     Names,
     Polls,
-    Samples,
     Seeks,
     Sends,
     Views,
+    groups,
+    ints,
     with_operations,
 )
 from evidence.counts import UNREADABLE, Counts, log_end, of_clients, of_copier, of_logs, of_replicas
-from evidence.facts import Input, PartitionFacts, Replica, RunFacts
+from evidence.facts import FOREVER_NS, Input, PartitionFacts, Replica, RunFacts
 from evidence.groups import Commits, GroupEvidence, Reads, ownerships
 from evidence.partition import PartitionEvidence, Unreadable
 from evidence.reader import Tables
 from evidence.readers import ReaderEvidence
+from evidence.samples import Looks, Samples, thinned
 from evidence.shares import Acks, Deliveries, ShareEvidence
-from evidence.views import changes, final_isr, observed, short_isrs
+from evidence.views import changes, final_isr, short_isrs
+from evidence.views import thinned as thinned_views
+from evidence.windows import ROWS as WINDOW_ROWS
+from evidence.windows import Window, windows
 from history.folder import RunFolder
 from history.partition import TopicPartition
 from kafka_files.segments import SEGMENTS, read_segment
@@ -87,13 +94,25 @@ def _readers(tables: Tables, run: RunFacts, facts: PartitionFacts) -> ReaderEvid
     return ReaderEvidence.of(tables.read("positions", facts.where), run.readers)
 
 
-def gather(run: RunFacts, facts: PartitionFacts) -> Gathered:
-    """Read a partition's recorded tables and its replicas' segments, and count what was read."""
+class Watch(Protocol):
+    """Checks a partition's samples window by window, and says which of them it looks at later."""
+
+    def looks(self, of: PartitionEvidence) -> Looks:
+        """Return what is looked at after the last window; ``of`` has no samples yet."""
+
+    def see(self, of: PartitionEvidence) -> None:
+        """Check the samples of one window."""
+
+
+def gather(run: RunFacts, facts: PartitionFacts, watch: Watch | None = None) -> Gathered:
+    """Read a partition's recorded tables and its replicas' segments, and count what was read.
+
+    With a ``watch``, only the samples that it looks at stay.
+    """
     tables, where = Tables(RunFolder(run.folder)), facts.where
     names, sends, polls, imported_names = clients(run, where)
     seeks = Seeks.of(tables.read("seeks", where), names)
-    probes, metadata = tables.read("replicas", where), tables.read("isr", where)
-    samples, views = Samples.of(probes), Views.of(metadata, names)
+    views, isr_rows = _views(tables, facts, names, thin=watch is not None)
     logs = _Logs(names, run.nodes)
     replicas, complete = logs.read_all(facts), logs.complete(facts.ends)
     evidence = PartitionEvidence(
@@ -103,7 +122,7 @@ def gather(run: RunFacts, facts: PartitionFacts) -> Gathered:
         sends=sends,
         polls=polls,
         seeks=seeks,
-        samples=samples,
+        samples=Samples.nothing(),
         logs=logs.logs,
         markers=logs.markers,
         unreadable=tuple(logs.unreadable),
@@ -113,7 +132,6 @@ def gather(run: RunFacts, facts: PartitionFacts) -> Gathered:
         views=views,
         changes=changes(facts.states, views, names),
         epoch_starts=_starts(facts.replicas),
-        observed=observed(probes),
         batches={} if run.foreign else {each.broker_id: read_batches(each.segments) for each in replicas},
         input_offsets=_drained(tables, facts.input),
         members={broker: facts.required_from.get(broker, 0) for broker in final_isr(views) if broker in complete},
@@ -122,8 +140,73 @@ def gather(run: RunFacts, facts: PartitionFacts) -> Gathered:
         share=_share(tables, run, where, names),
         readers=_readers(tables, run, facts),
     )
-    probed = of_replicas(where, samples, run.spans, rows=probes.num_rows, isr_rows=metadata.num_rows)
+    evidence, probes = _watched(tables, evidence, watch)
+    probed = of_replicas(where, evidence.samples, run.spans, rows=probes, isr_rows=isr_rows)
     return Gathered(evidence, _counts(evidence, logs).merge([probed]))
+
+
+def _views(tables: Tables, facts: PartitionFacts, names: Names, *, thin: bool) -> tuple[Views, int]:
+    """Return the metadata views that checks need, and the number of recorded ones."""
+    found, rows = Views.nothing(), 0
+    begins = (stretch.from_ns for stretch in facts.stretches)
+    shrunk = (line["t_ns"] for line in facts.lines if line["kind"] == "isr_shrinking" and line["t_ns"] is not None)
+    moments = np.array(sorted({*begins, *shrunk}), dtype=np.int64)
+    for window in windows(tables, "isr", facts.where, "received_ns"):
+        rows += window.rows.num_rows
+        found = found.with_rows(Views.of(window.rows, names))
+        found = thinned_views(found, moments) if thin else found
+    return found, rows
+
+
+def _watched(tables: Tables, of: PartitionEvidence, watch: Watch | None) -> tuple[PartitionEvidence, int]:
+    """Return the evidence with samples, and the number of recorded probes."""
+    reading = windows(tables, "replicas", of.where, "sent_ns")
+    first, rows = next(reading), 0
+
+    def parts() -> Iterator[tuple[Samples, int]]:
+        nonlocal rows
+        for window in chain([first], reading):
+            rows += window.rows.num_rows
+            yield Samples.of(window.rows), window.ends_ns
+
+    return in_windows(replace(of, observed=_observed(tables, of.where, first)), parts(), watch), rows
+
+
+def in_windows(
+    of: PartitionEvidence, parts: Iterable[tuple[Samples, int]], watch: Watch | None = None
+) -> PartitionEvidence:
+    """Return the evidence with the samples of all windows; with a ``watch``, with those that it looks at.
+
+    ``parts``: each window's samples, and the time before which no later one is sent.
+    """
+    looks = watch.looks(of) if watch else Looks()
+    of = replace(of, samples=Samples.nothing(), window=(NULL, NULL))
+    for samples, ends_ns in parts:
+        of = replace(of, samples=of.samples.with_rows(samples), window=(of.window[1], ends_ns))
+        if watch:
+            watch.see(of)
+            of = replace(of, samples=thinned(of.samples, looks, ends_ns))
+    return of
+
+
+def _observed(tables: Tables, where: TopicPartition, first: Window) -> dict[int, tuple[int, int]]:
+    """Return the first and last probe of each broker's replica."""
+    columns, found = ["broker_id", "received_ns"], dict[int, tuple[int, int]]()
+    several = chain.from_iterable(tables.batches("replicas", where, WINDOW_ROWS, columns))
+    for probes in [first.rows] if first.ends_ns == FOREVER_NS else several:
+        received = ints(probes["received_ns"])
+        for (broker,), rows in groups(ints(probes["broker_id"])):
+            low, high = found.get(broker, (FOREVER_NS, NULL))
+            found[broker] = min(low, int(received[rows].min())), max(high, int(received[rows].max()))
+    return found
+
+
+def samples_of(run: RunFacts, where: TopicPartition, looks: Looks) -> Samples:
+    """Read again the samples that somebody looks at."""
+    found = Samples.nothing()
+    for window in windows(Tables(RunFolder(run.folder)), "replicas", where, "sent_ns"):
+        found = thinned(found.with_rows(Samples.of(window.rows)), looks, window.ends_ns)
+    return found
 
 
 def _counts(of: PartitionEvidence, logs: _Logs) -> Counts:

@@ -13,12 +13,13 @@ import pyarrow as pa
 from evidence.columns import Sends, producer_of
 from evidence.counts import Counts
 from evidence.facts import PartitionFacts, RunFacts, Transaction
-from evidence.gather import clients, gather
+from evidence.gather import clients, gather, samples_of
 from evidence.partition import PartitionEvidence
+from evidence.samples import Looks
 from evidence.sources import Source
 from evidence.views import Change, leaders
 from history.partition import TopicPartition
-from judge.checks import atomicity, imported, invariants
+from judge.checks import atomicity, imported, invariants, visibility
 from judge.checks.account import counts
 from judge.checks.anomalies import EXPLAINED
 from judge.checks.cases import accounted, cases
@@ -60,15 +61,37 @@ def open_transactions(run: RunFacts, facts: PartitionFacts) -> tuple[set[Transac
     return atomicity.open_transactions(sends, atomicity.stable(polls, sends), names)
 
 
+class Watching:
+    """What is checked and measured window by window of a partition's samples."""
+
+    def __init__(self, run: RunFacts, findings: Findings) -> None:
+        self._run, self._findings = run, findings
+        self.stalls = recovery.Stalls(run.spans)
+
+    def looks(self, of: PartitionEvidence) -> Looks:
+        self.early = visibility.EarlyReads(of)
+        self.series = replica_series.ReplicaSeries(of, self._run.probe_hz)
+        return invariants.looks(of)
+
+    def see(self, of: PartitionEvidence) -> None:
+        if not self._run.foreign:
+            invariants.check_window(of, self._findings)
+            self.early.see(of.samples)
+        self.series.add(of.samples)
+        self.stalls.add(of.samples, of.window[1])
+
+
 def judge(run: RunFacts, facts: PartitionFacts) -> Answer:
     """Judge one partition."""
-    of, counted = gather(run, facts)
+    findings = Findings()
+    watch = Watching(run, findings)
+    of, counted = gather(run, facts, watch)
     account = accounted(of)
     counted.unrecorded = unrecorded(of, account)
     counted.undecided_readers = [*undecided_readers(of), *undecided_shares(of)]
-    findings, by = Findings(), partial(brought_about, of, possible_losses(of))
+    by = partial(brought_about, of, possible_losses(of))
     rule = partial(ruled, names=of.names, permitted=run.permitted, brought_about=by)
-    for each in cases(of, account):
+    for each in cases(of, account, watch.early):
         findings.add_cases(of.where, each, of.names, run.permitted, by)
     if not run.foreign:
         invariants.check(of, findings)
@@ -81,13 +104,10 @@ def judge(run: RunFacts, facts: PartitionFacts) -> Answer:
         counts=counted,
         delivery={**of.where._asdict(), **counts(of.sends, account)},
         changes=of.changes,
-        stalls=recovery.longest_stalls(of.where, _of_open_loops(of), of.samples, run.spans),
+        stalls=recovery.longest_stalls(of.where, _of_open_loops(of), watch.stalls, run.spans),
         loads=latency.phase_loads(of.sends, of.polls, of.names, run.load_spans),
         seconds=latency.by_second(of.sends),
-        series={
-            "timeline_replicas": replica_series.timeline_replicas(of, run.probe_hz),
-            "timeline_isr": replica_series.timeline_isr(of),
-        },
+        series={"timeline_replicas": watch.series.table(), "timeline_isr": replica_series.timeline_isr(of)},
         open_ends=open_ends(of) if of.clean and run.transactional else OpenEnds(),
         gone_of=atomicity.with_gone_records(of.sends, account, of.names) if run.transactional else set(),
         parts=imported.parts_with_names(parts, of) if run.foreign else parts,
@@ -119,7 +139,9 @@ def _explain(of: PartitionEvidence, findings: Findings) -> None:
         led.setdefault(epoch, []).append((leader, seen_ns))
     lacking = of.run.profile.lacking("segments", "epoch files", "server logs", "history")
     ending = f" Not recorded: {lacking}." if lacking else ""
-    witnesses = Witnesses(of.samples, led, of.epochs, of.lines, of.run.origin_ns)
+    acked_ns = sorted({row["at_ns"] for _, row in examples if row.get("at_ns") is not None})
+    samples = samples_of(of.run, of.where, Looks(np.array(acked_ns, dtype=np.int64)))
+    witnesses = Witnesses(samples, led, of.epochs, of.lines, of.run.origin_ns)
     for anomaly, row in examples:
         case = Case(anomaly, row["producer_id"], row["seq"], row["acks"], row["offset"], row.get("at_ns"))
         row["explanation"] = witnesses.explain(case) + ending
