@@ -130,10 +130,12 @@ def thinned(samples: Samples, looks: Looks, settled_ns: int = FOREVER_NS) -> Sam
 
     No later sample is sent before ``settled_ns``; an answer after it may still be the highest or the last.
     """
-    keep = samples.received_ns > settled_ns
+    open_ones = samples.received_ns > settled_ns
+    keep = open_ones.copy()
     for from_ns, to_ns in looks.spans:
         keep |= (samples.sent_ns >= from_ns) & (samples.sent_ns <= to_ns)
     pieces = [np.searchsorted(looks.cuts, times) for times in (samples.sent_ns, samples.received_ns)]
+    pieces.append(open_ones.astype(np.int64))
     if looks.levels.size:
         pieces.append(np.searchsorted(looks.levels, samples.hw - 1, side="right"))
     replica = (samples.broker, samples.incarnation, samples.epoch)
@@ -144,12 +146,15 @@ def thinned(samples: Samples, looks: Looks, settled_ns: int = FOREVER_NS) -> Sam
     ends_ns = []
     for _, rows in groups(*replica):
         keep[_around_falls(samples.hw, rows)] = True
-        still = rows[_last_run(samples.leo[rows])]
+        keep[_standing(samples, rows, looks.standing_ns)] = True
+        settled = rows[~open_ones[rows]]
+        if not settled.size:
+            continue
+        still = settled[_last_run(samples.leo[settled])]
         for _, own in groups(*(piece[still] for piece in pieces)):
             reached = still[own][samples.hw[still[own]] == samples.leo[still[own]]]
             keep[[*_extremes(samples, still[own]), *_first_answer(samples, reached)]] = True
         ends_ns.append(int(samples.sent_ns[still[-1]]))
-        keep[_standing(samples, rows, looks.standing_ns)] = True
     keep[_last_answers(samples, ends_ns)] = True
     kept = samples.take(keep)
     return replace(kept, carried=np.ones(len(kept), dtype=np.bool_))
@@ -165,9 +170,8 @@ def _extremes(samples: Samples, rows: Ints) -> list[int]:
     return [int(rows[place]) for place in (0, -1, first, last, int(np.argmin(hw)), *tops)]
 
 
-def _first_answer(samples: Samples, rows: Ints) -> Ints:
-    first: Ints = rows[np.argsort(samples.received_ns[rows], kind="stable")[:1]]
-    return first
+def _first_answer(samples: Samples, rows: Ints) -> list[int]:
+    return [int(row) for row in rows[np.argsort(samples.received_ns[rows], kind="stable")[:1]]]
 
 
 def _around_falls(values: Ints, rows: Ints) -> Ints:
@@ -182,7 +186,7 @@ def _last_run(values: Ints) -> slice:
 
 def _standing(samples: Samples, rows: Ints, limit_ns: int) -> Ints:
     """Return the ends and highest of each run in which a last stable offset stood still, or may go on to."""
-    held = rows[(samples.lso[rows] != NULL) & (samples.lso[rows] < samples.hw[rows])]
+    held: Ints = rows[(samples.lso[rows] != NULL) & (samples.lso[rows] < samples.hw[rows])]
     if not held.size:
         return held
     first = np.flatnonzero(np.diff(samples.lso[held], prepend=NULL))
