@@ -15,9 +15,10 @@ import numpy as np
 
 from claims.answer import Evidence, decided, saw
 from claims.recording import Recording
-from evidence.columns import Bools, Ints, Samples
+from evidence.columns import Bools, Ints
 from evidence.facts import FOREVER_NS, Row
 from evidence.partition import PartitionEvidence
+from evidence.samples import Samples
 from kafka_files.states import State
 
 SILENCE_NS = 150_000_000  # a paused replica's last answer is at most three probes old

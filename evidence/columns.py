@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, fields, replace
-from functools import cached_property
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -225,7 +224,7 @@ class Columns:
                 for each in fields(cls)
             }
         )
-        return found.take(np.lexsort([getattr(found, name) for name in cls.order[::-1]])) if cls.order else found
+        return found.sorted()
 
     def __len__(self) -> int:
         return len(getattr(self, fields(self)[0].name))
@@ -234,6 +233,22 @@ class Columns:
         if getattr(rows, "dtype", None) == np.bool_ and rows.all():
             return self
         return type(self)(**{each.name: getattr(self, each.name)[rows] for each in fields(self)})
+
+    def then(self, other: Self) -> Self:
+        """Return these rows and then others."""
+        return type(self)(
+            **{
+                each.name: np.concatenate([getattr(self, each.name), getattr(other, each.name)])
+                for each in fields(self)
+            }
+        )
+
+    def with_rows(self, other: Self) -> Self:
+        """Return the rows of both, sorted by ``order``."""
+        return self.then(other).sorted() if len(self) else other
+
+    def sorted(self) -> Self:
+        return self.take(np.lexsort([getattr(self, name) for name in self.order[::-1]])) if self.order else self
 
 
 @dataclass(frozen=True)
@@ -276,81 +291,6 @@ class Seeks(Columns):
 
 
 @dataclass(frozen=True)
-class Samples(Columns):
-    """The probe's valid responses, by request time and broker."""
-
-    order = ("sent_ns", "broker")
-    broker: Ints = field(metadata=column("broker_id"))
-    incarnation: Ints
-    epoch: Ints = field(metadata=column("leader_epoch"))
-    sent_ns: Ints
-    received_ns: Ints
-    log_start: Ints = field(metadata=column("log_start_offset"))
-    hw: Ints = field(metadata=column("high_watermark"))
-    lso: Ints = field(metadata=column("last_stable_offset"))
-    leo: Ints = field(metadata=column("log_end_offset"))
-    single_reply: Bools
-
-    @classmethod
-    def of(cls, table: pa.Table, names: Names | None = None) -> Self:
-        """Convert rows of ``history.tables.REPLICAS`` with HW, LEO and no error."""
-        known = pc.and_(pc.is_valid(table["high_watermark"]), pc.is_valid(table["log_end_offset"]))
-        return super().of(table.filter(pc.and_(pc.is_null(table["error"]), known)), names)
-
-    @cached_property
-    def with_epoch(self) -> Samples:
-        return self.take(self.epoch != NULL)
-
-    @cached_property
-    def answered(self) -> Samples:
-        in_order = bool(np.all(self.received_ns[1:] >= self.received_ns[:-1]))
-        return self if in_order else self.take(np.argsort(self.received_ns, kind="stable"))
-
-    @cached_property
-    def highest(self) -> Ints:
-        return np.maximum.accumulate(self.hw)
-
-    @cached_property
-    def rows_of_broker(self) -> dict[int, Ints]:
-        return {broker: rows for (broker,), rows in groups(self.broker)}
-
-    @cached_property
-    def _of_broker(self) -> dict[int, Samples]:
-        return {broker: self.take(rows) for broker, rows in self.rows_of_broker.items()}
-
-    @cached_property
-    def _of_epoch(self) -> dict[tuple[int, int], Samples]:
-        return {
-            (broker, epoch): of_broker.take(rows)
-            for broker, of_broker in self._of_broker.items()
-            for (epoch,), rows in groups(of_broker.epoch)
-        }
-
-    def of_broker(self, broker: int) -> Samples:
-        return self._of_broker.get(broker) or self.take(slice(0))
-
-    def of_epoch(self, broker: int, epoch: int) -> Samples:
-        return self._of_epoch.get((broker, epoch)) or self.take(slice(0))
-
-    @cached_property
-    def before(self) -> Ints:
-        """Return the row of the same broker's, incarnation's and epoch's previous sample, or -1."""
-        found = np.full(len(self), -1, dtype=np.int64)
-        for of_broker in self.rows_of_broker.values():
-            for _, rows in groups(self.incarnation[of_broker], self.epoch[of_broker]):
-                found[of_broker[rows[1:]]] = of_broker[rows[:-1]]
-        return found
-
-    def of_leaders(self, leaders: Iterable[tuple[int, int]]) -> Bools:
-        pairs = set(leaders)
-        found = np.zeros(len(self), dtype=np.bool_)
-        for broker, rows in self.rows_of_broker.items():
-            led = np.array(sorted(epoch for epoch, leader in pairs if leader == broker), dtype=np.int64)
-            found[rows] = np.isin(self.epoch[rows], led)
-        return found
-
-
-@dataclass(frozen=True)
 class Views(Columns):
     """One partition's rows of ``history.tables.ISR``, by response time and observer.
 
@@ -390,6 +330,18 @@ class Views(Columns):
     def take(self, rows: Any) -> Self:
         columns = {each.name: getattr(self, each.name) for each in fields(self)}
         return type(self)(**{name: column if name == "lists" else column[rows] for name, column in columns.items()})
+
+    def with_rows(self, later: Self) -> Self:
+        """Return these views, then later ones."""
+        lists = [*self.lists, *(each for each in later.lists if each not in self.lists)]
+        codes = np.array([*map(lists.index, later.lists), -1], dtype=np.int32)
+        columns: dict[str, Any] = {
+            each.name: np.concatenate([getattr(self, each.name), getattr(later, each.name)])
+            for each in fields(self)
+            if each.name != "lists"
+        }
+        isr = np.concatenate([self.isr, codes[later.isr]])
+        return type(self)(**columns | {"isr": isr, "lists": tuple(lists)})
 
     @property
     def changed(self) -> Bools:

@@ -19,7 +19,6 @@ from evidence.columns import (
     Ints,
     Names,
     Polls,
-    Samples,
     Seeks,
     Sends,
     groups,
@@ -28,6 +27,7 @@ from evidence.columns import (
 )
 from evidence.facts import Span
 from evidence.partition import PartitionEvidence, Unreadable
+from evidence.samples import Samples
 from evidence.silences import Silence
 from expectations.tallies import Tallies
 from history.partition import TopicPartition

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, fields
-from typing import NamedTuple
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
+from itertools import chain
+from typing import NamedTuple, Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -13,32 +14,36 @@ import pyarrow.compute as pc
 from evidence.batches import read_batches
 from evidence.columns import (
     FINAL,
+    NULL,
     ImportedNames,
     Ints,
     Log,
     Markers,
     Names,
     Polls,
-    Samples,
     Seeks,
     Sends,
     Views,
+    groups,
+    ints,
     with_operations,
 )
 from evidence.counts import UNREADABLE, Counts, log_end, of_clients, of_copier, of_logs, of_replicas
-from evidence.facts import Input, PartitionFacts, Replica, RunFacts
+from evidence.facts import FOREVER_NS, Input, PartitionFacts, Replica, RunFacts
 from evidence.groups import Commits, GroupEvidence, Reads, ownerships
 from evidence.partition import PartitionEvidence, Unreadable
 from evidence.reader import Tables
 from evidence.readers import ReaderEvidence
+from evidence.samples import Looks, Samples, thinned
 from evidence.shares import Acks, Deliveries, ShareEvidence
-from evidence.views import changes, final_isr, observed, short_isrs
+from evidence.views import changes, final_isr, short_isrs
+from evidence.views import thinned as thinned_views
+from evidence.windows import ROWS as WINDOW_ROWS
+from evidence.windows import Window, windows
 from expectations.tallies import BY_PARTITION, Tallies
 from history.folder import RunFolder
 from history.partition import TopicPartition
 from kafka_files.segments import SEGMENTS, read_segment
-
-Read = Callable[[str], pa.Table]  # a recorded table's rows of one partition
 
 
 class Gathered(NamedTuple):
@@ -57,7 +62,7 @@ class Clients(NamedTuple):
     imported_names: ImportedNames | None
 
 
-def clients(run: RunFacts, read: Read) -> Clients:
+def clients(run: RunFacts, read: Reading) -> Clients:
     """Read the sends and polls of a partition, and an imported history's names."""
     names = Names()
     sends = Sends.of(read("sends"), names)
@@ -68,20 +73,29 @@ def clients(run: RunFacts, read: Read) -> Clients:
     return Clients(names, with_operations(sends, imported), polls, imported)
 
 
-def reading(run: RunFacts, where: TopicPartition, tallies: Tallies | None = None) -> Read:
-    """Return what reads a partition's rows of a table and, for ``tallies``, counts those that break its contract."""
-    tables = Tables(RunFolder(run.folder))
+class Reading:
+    """Reads one partition's rows, and counts those that break a contract in ``tallies``."""
 
-    def read(name: str) -> pa.Table:
-        table = tables.read(name, where)
-        if tallies is not None:
-            tallies.add(name, table)
-        return table
+    def __init__(self, run: RunFacts, where: TopicPartition, tallies: Tallies | None = None) -> None:
+        self.tables, self._where = Tables(RunFolder(run.folder)), where
+        self._tallies = tallies
 
-    return read
+    def __call__(self, name: str) -> pa.Table:
+        return self._counted(name, self.tables.read(name, self._where))
+
+    def windows(self, name: str, by: str) -> Iterator[Window]:
+        """Yield a table's rows in windows of the time ``by``."""
+        for window in windows(self.tables, name, self._where, by):
+            self._counted(name, window.rows)
+            yield window
+
+    def _counted(self, name: str, rows: pa.Table) -> pa.Table:
+        if self._tallies is not None:
+            self._tallies.add(name, rows)
+        return rows
 
 
-def _group(read: Read, run: RunFacts, where: TopicPartition, names: Names) -> GroupEvidence | None:
+def _group(read: Reading, run: RunFacts, where: TopicPartition, names: Names) -> GroupEvidence | None:
     if run.group is None or where.topic != run.group.topic:
         return None
     reads = Reads.of(read("group_reads"), names)
@@ -90,27 +104,39 @@ def _group(read: Read, run: RunFacts, where: TopicPartition, names: Names) -> Gr
     return GroupEvidence(reads, commits, owned, run.group)
 
 
-def _share(read: Read, run: RunFacts, where: TopicPartition, names: Names) -> ShareEvidence | None:
+def _share(read: Reading, run: RunFacts, where: TopicPartition, names: Names) -> ShareEvidence | None:
     if run.share is None or where.topic != run.share.topic:
         return None
     reads = Deliveries.of(read("share_reads"), names)
     return ShareEvidence(reads, Acks.of(read("share_acks"), names), run.share, run.active_faults)
 
 
-def _readers(read: Read, run: RunFacts, facts: PartitionFacts) -> ReaderEvidence | None:
+def _readers(read: Reading, run: RunFacts, facts: PartitionFacts) -> ReaderEvidence | None:
     if run.readers is None or not facts.assigned:  # other topics have no reader
         return None
     return ReaderEvidence.of(read("positions"), run.readers)
 
 
-def gather(run: RunFacts, facts: PartitionFacts) -> Gathered:
-    """Read a partition's recorded tables and its replicas' segments, and count what was read."""
+class Watch(Protocol):
+    """Checks a partition's samples window by window, and says which of them it looks at later."""
+
+    def looks(self, of: PartitionEvidence) -> Looks:
+        """Return what is looked at after the last window; ``of`` has no samples yet."""
+
+    def see(self, of: PartitionEvidence) -> None:
+        """Check the samples of one window."""
+
+
+def gather(run: RunFacts, facts: PartitionFacts, watch: Watch | None = None) -> Gathered:
+    """Read a partition's recorded tables and its replicas' segments, and count what was read.
+
+    With a ``watch``, only the samples that it looks at stay.
+    """
     where, tallies = facts.where, Tallies()
-    read = reading(run, where, tallies)
+    read = Reading(run, where, tallies)
     names, sends, polls, imported_names = clients(run, read)
     seeks = Seeks.of(read("seeks"), names)
-    probes, metadata = read("replicas"), read("isr")
-    samples, views = Samples.of(probes), Views.of(metadata, names)
+    views = _views(read, facts, names, thin=watch is not None)
     logs = _Logs(names, run.nodes)
     replicas, complete = logs.read_all(facts), logs.complete(facts.ends)
     evidence = PartitionEvidence(
@@ -120,7 +146,7 @@ def gather(run: RunFacts, facts: PartitionFacts) -> Gathered:
         sends=sends,
         polls=polls,
         seeks=seeks,
-        samples=samples,
+        samples=Samples.nothing(),
         logs=logs.logs,
         markers=logs.markers,
         unreadable=tuple(logs.unreadable),
@@ -130,7 +156,6 @@ def gather(run: RunFacts, facts: PartitionFacts) -> Gathered:
         views=views,
         changes=changes(facts.states, views, names),
         epoch_starts=_starts(facts.replicas),
-        observed=observed(probes),
         batches={} if run.foreign else {each.broker_id: read_batches(each.segments) for each in replicas},
         input_offsets=_drained(run, facts.input),
         members={broker: facts.required_from.get(broker, 0) for broker in final_isr(views) if broker in complete},
@@ -139,11 +164,71 @@ def gather(run: RunFacts, facts: PartitionFacts) -> Gathered:
         share=_share(read, run, where, names),
         readers=_readers(read, run, facts),
     )
+    evidence = _watched(read, evidence, watch)
     for name in BY_PARTITION:
         if name not in tallies.rows:  # no check reads it in this run
             read(name)
-    probed = of_replicas(where, samples, run.spans, rows=probes.num_rows, isr_rows=metadata.num_rows)
+    probed = of_replicas(
+        where, evidence.samples, run.spans, rows=tallies.rows["replicas"], isr_rows=tallies.rows["isr"]
+    )
     return Gathered(evidence, _counts(evidence, logs).merge([probed, Counts(tallies=tallies)]))
+
+
+def _views(read: Reading, facts: PartitionFacts, names: Names, *, thin: bool) -> Views:
+    """Return the metadata views that checks need."""
+    found = Views.nothing()
+    begins = (stretch.from_ns for stretch in facts.stretches)
+    shrunk = (line["t_ns"] for line in facts.lines if line["kind"] == "isr_shrinking" and line["t_ns"] is not None)
+    moments = np.array(sorted({*begins, *shrunk}), dtype=np.int64)
+    for window in read.windows("isr", "received_ns"):
+        found = found.with_rows(Views.of(window.rows, names))
+        found = thinned_views(found, moments) if thin else found
+    return found
+
+
+def _watched(read: Reading, of: PartitionEvidence, watch: Watch | None) -> PartitionEvidence:
+    """Return the evidence with samples."""
+    probes = read.windows("replicas", "sent_ns")
+    first = next(probes)
+    parts = ((Samples.of(window.rows), window.ends_ns) for window in chain([first], probes))
+    return in_windows(replace(of, observed=_observed(read.tables, of.where, first)), parts, watch)
+
+
+def in_windows(
+    of: PartitionEvidence, parts: Iterable[tuple[Samples, int]], watch: Watch | None = None
+) -> PartitionEvidence:
+    """Return the evidence with the samples of all windows; with a ``watch``, with those that it looks at.
+
+    ``parts``: each window's samples, and the time before which no later one is sent.
+    """
+    looks = watch.looks(of) if watch else Looks()
+    of = replace(of, samples=Samples.nothing(), window=(NULL, NULL))
+    for samples, ends_ns in parts:
+        of = replace(of, samples=of.samples.with_rows(samples), window=(of.window[1], ends_ns))
+        if watch:
+            watch.see(of)
+            of = replace(of, samples=thinned(of.samples, looks, ends_ns))
+    return of
+
+
+def _observed(tables: Tables, where: TopicPartition, first: Window) -> dict[int, tuple[int, int]]:
+    """Return the first and last probe of each broker's replica."""
+    columns, found = ["broker_id", "received_ns"], dict[int, tuple[int, int]]()
+    several = chain.from_iterable(tables.batches("replicas", where, WINDOW_ROWS, columns))
+    for probes in [first.rows] if first.ends_ns == FOREVER_NS else several:
+        received = ints(probes["received_ns"])
+        for (broker,), rows in groups(ints(probes["broker_id"])):
+            low, high = found.get(broker, (FOREVER_NS, NULL))
+            found[broker] = min(low, int(received[rows].min())), max(high, int(received[rows].max()))
+    return found
+
+
+def samples_of(run: RunFacts, where: TopicPartition, looks: Looks) -> Samples:
+    """Read again the samples that somebody looks at."""
+    found = Samples.nothing()
+    for window in windows(Tables(RunFolder(run.folder)), "replicas", where, "sent_ns"):
+        found = thinned(found.with_rows(Samples.of(window.rows)), looks, window.ends_ns)
+    return found
 
 
 def _counts(of: PartitionEvidence, logs: _Logs) -> Counts:
@@ -154,7 +239,7 @@ def _counts(of: PartitionEvidence, logs: _Logs) -> Counts:
 def _drained(run: RunFacts, of: Input | None) -> Ints:
     if of is None:
         return np.empty(0, dtype=np.int64)
-    polls = Polls.of(reading(run, of.where)("polls"), Names())
+    polls = Polls.of(Reading(run, of.where)("polls"), Names())
     return np.unique(polls.offset[polls.pass_ == FINAL])
 
 

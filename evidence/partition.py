@@ -10,10 +10,11 @@ from typing import NamedTuple
 import numpy as np
 
 from evidence.batches import ReplicaBatches
-from evidence.columns import NULL, Bools, ImportedNames, Ints, Log, Markers, Names, Polls, Samples, Seeks, Sends, Views
-from evidence.facts import PartitionFacts, RunFacts, ShortIsr
+from evidence.columns import NULL, Bools, ImportedNames, Ints, Log, Markers, Names, Polls, Seeks, Sends, Views
+from evidence.facts import FOREVER_NS, PartitionFacts, RunFacts, ShortIsr
 from evidence.groups import GroupEvidence
 from evidence.readers import ReaderEvidence
+from evidence.samples import Samples
 from evidence.shares import ShareEvidence
 from evidence.views import Change, leaders
 
@@ -36,7 +37,8 @@ class PartitionEvidence(PartitionFacts):
     ``whole``: all are. ``replicas`` have only the segments that were read.
 
     ``epoch_starts`` maps an epoch to its smallest start. ``short`` are the times below min.insync.replicas.
-    ``input_offsets`` are those of the records that a copier read.
+    ``input_offsets`` are those of the records that a copier read. ``samples`` are those of one ``window`` (after,
+    until), with what it needs of earlier ones.
     """
 
     run: RunFacts = field(default_factory=RunFacts)
@@ -45,6 +47,7 @@ class PartitionEvidence(PartitionFacts):
     polls: Polls
     seeks: Seeks
     samples: Samples
+    window: tuple[int, int] = (NULL, FOREVER_NS)
     logs: Mapping[int, Log] = field(default_factory=dict)
     markers: Mapping[int, Markers] = field(default_factory=dict)
     complete: frozenset[int] = frozenset()

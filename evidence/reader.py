@@ -6,7 +6,7 @@ Collected tables have one partition per row group; mixed ones are filtered.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from pathlib import Path
@@ -98,20 +98,27 @@ class Tables:
                 found |= {TopicPartition.of(row) for row in distinct.to_pylist() if None not in row.values()}
         return sorted(found)
 
+    def places_of(self, name: str, where: TopicPartition) -> list[Place]:
+        return [place for footer in self._files(name) for place in footer.of(where)]
+
     def read(self, name: str, where: TopicPartition, columns: Sequence[str] | None = None) -> pa.Table:
-        schema = _SCHEMAS[name]
-        wanted = list(columns or schema.names)
-        found = []
-        for place in (place for footer in self._files(name) for place in footer.of(where)):
-            asked = wanted if place.holds_only(where) else sorted({*wanted, "topic", "partition"})
-            table = _read(place, asked, _STRINGS[name])
-            if not place.holds_only(where):
-                own = pc.and_(pc.equal(table["topic"], where.topic), pc.equal(table["partition"], where.partition))
-                table = table.filter(own)
-            found.append(table.select(wanted))
+        wanted = list(columns or _SCHEMAS[name].names)
+        found = [part for place in self.places_of(name, where) for part in _parts(place, where, wanted, _STRINGS[name])]
         if not found:
-            return pa.schema([schema.field(name) for name in wanted]).empty_table()
+            return pa.schema([_SCHEMAS[name].field(column) for column in wanted]).empty_table()
         return pa.concat_tables(found, promote_options="default")
+
+    def batches(
+        self, name: str, where: TopicPartition, rows: int, columns: Sequence[str] | None = None
+    ) -> list[Iterator[pa.Table]]:
+        """Return each file's rows of a partition, as batches of at most ``rows``."""
+        wanted = list(columns or _SCHEMAS[name].names)
+
+        def of_file(places: Sequence[Place]) -> Iterator[pa.Table]:
+            for place in places:
+                yield from _parts(place, where, wanted, _STRINGS[name], rows)
+
+        return [of_file(places) for footer in self._files(name) if (places := footer.of(where))]
 
 
 @dataclass(frozen=True)
@@ -171,15 +178,24 @@ def _opened(file: Path, dictionaries: Sequence[str] = ()) -> pq.ParquetFile:
     return parquet_file(file, read_dictionary=list(dictionaries), metadata=footer_of(file).metadata)
 
 
-def _read(place: Place, columns: Sequence[str], strings: Sequence[str]) -> pa.Table:
-    dictionaries = [name for name in strings if name in columns]
-    file = _opened(place.file, dictionaries)
-    there = [name for name in columns if name in file.schema_arrow.names]
-    table = file.read_row_group(place.group, columns=there)
-    for name in columns:
-        if name in LATER and name not in there:
-            table = table.append_column(name, pa.nulls(table.num_rows, pa.int64()))
-    return table
+def _parts(
+    place: Place, where: TopicPartition, wanted: Sequence[str], strings: Sequence[str], rows: int | None = None
+) -> Iterator[pa.Table]:
+    """Yield a partition's rows of a row group, as batches of at most ``rows``."""
+    alone = place.holds_only(where)
+    asked = wanted if alone else sorted({*wanted, "topic", "partition"})
+    file = _opened(place.file, [name for name in strings if name in asked])
+    there = [name for name in asked if name in file.schema_arrow.names]
+    if rows is None:
+        parts: Iterable[pa.Table] = [file.read_row_group(place.group, columns=there)]
+    else:
+        parts = map(pa.Table.from_batches, zip(file.iter_batches(rows, row_groups=[place.group], columns=there)))
+    own = (pc.field("topic") == where.topic) & (pc.field("partition") == where.partition)
+    for part in parts:
+        whole = part
+        for name in (name for name in asked if name in LATER and name not in there):
+            whole = whole.append_column(name, pa.nulls(part.num_rows, pa.int64()))
+        yield (whole if alone else whole.filter(own)).select(wanted)
 
 
 def problem_of(file: Path, schema: pa.Schema) -> str | None:

@@ -6,10 +6,10 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
-import pyarrow as pa
 
-from evidence.columns import NULL, Ints, Names, Views, groups, ints
+from evidence.columns import NULL, Codes, Ints, Names, Views, groups
 from evidence.facts import UNFENCED_NS, PartitionFacts, ShortIsr, Stretch, short_of_members
+from evidence.samples import cuts
 from history.partition import TopicPartition
 from history.tables import CONTROLLER
 from kafka_files.states import State
@@ -26,6 +26,21 @@ class Change(NamedTuple):
     leader_epoch: int
     isr: tuple[int, ...]
     observer: str
+
+
+def thinned(views: Views, moments: Ints) -> Views:
+    """Return each observer's first and last view of a state, between the moments at which checks look."""
+    if not len(views):
+        return views
+    order = np.argsort(views.observer, kind="stable")
+    changed = np.zeros(order.size - 1, dtype=np.bool_)
+    pieces = [np.searchsorted(cuts(moments), times) for times in (views.sent_ns, views.received_ns)]
+    columns: list[Ints | Codes] = [views.observer, views.leader, views.epoch, views.isr, *pieces]
+    for column in columns:
+        changed |= column[order[1:]] != column[order[:-1]]
+    keep = np.zeros(order.size, dtype=np.bool_)
+    keep[order[np.append(True, changed)]] = keep[order[np.append(changed, True)]] = True
+    return views.take(keep)
 
 
 def leaders(views: Views) -> dict[tuple[int, int], int]:
@@ -171,12 +186,3 @@ def known_since(views: Views, names: Names, short: Iterable[Stretch]) -> Iterato
         within = rows[begin:end][views.sent_ns[rows[begin:end]] >= from_ns]
         if within.size:
             yield Stretch(state, int(views.received_ns[within[0]]) + UNFENCED_NS, until_ns)
-
-
-def observed(probes: pa.Table) -> dict[int, tuple[int, int]]:
-    """Return the first and last probe of each broker's replica."""
-    received: Ints = ints(probes["received_ns"])
-    return {
-        broker: (int(received[rows].min()), int(received[rows].max()))
-        for (broker,), rows in groups(ints(probes["broker_id"]))
-    }

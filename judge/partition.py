@@ -13,12 +13,13 @@ import pyarrow as pa
 from evidence.columns import Sends, producer_of
 from evidence.counts import Counts
 from evidence.facts import PartitionFacts, RunFacts, Transaction
-from evidence.gather import clients, gather, reading
+from evidence.gather import Reading, clients, gather, samples_of
 from evidence.partition import PartitionEvidence
+from evidence.samples import Looks
 from evidence.sources import Source
 from evidence.views import Change, leaders
 from history.partition import TopicPartition
-from judge.checks import atomicity, imported, invariants
+from judge.checks import atomicity, imported, invariants, visibility
 from judge.checks.account import counts
 from judge.checks.anomalies import EXPLAINED
 from judge.checks.cases import accounted, cases
@@ -52,18 +53,40 @@ class Answer:
 
 def open_transactions(run: RunFacts, facts: PartitionFacts) -> tuple[set[Transaction], set[Transaction]]:
     """Return transactions of unknown outcome, and those with a read record."""
-    names, sends, polls, _ = clients(run, reading(run, facts.where))
+    names, sends, polls, _ = clients(run, Reading(run, facts.where))
     return atomicity.open_transactions(sends, atomicity.stable(polls, sends), names)
+
+
+class Watching:
+    """What is checked and measured window by window of a partition's samples."""
+
+    def __init__(self, run: RunFacts, findings: Findings) -> None:
+        self._run, self._findings = run, findings
+        self.stalls = recovery.Stalls(run.spans)
+
+    def looks(self, of: PartitionEvidence) -> Looks:
+        self.early = visibility.EarlyReads(of)
+        self.series = replica_series.ReplicaSeries(of, self._run.probe_hz)
+        return invariants.looks(of)
+
+    def see(self, of: PartitionEvidence) -> None:
+        if not self._run.foreign:
+            invariants.check_window(of, self._findings)
+            self.early.see(of.samples)
+        self.series.add(of.samples)
+        self.stalls.add(of.samples, of.window[1])
 
 
 def judge(run: RunFacts, facts: PartitionFacts) -> Answer:
     """Judge one partition."""
-    of, counted = gather(run, facts)
+    findings = Findings()
+    watch = Watching(run, findings)
+    of, counted = gather(run, facts, watch)
     account = accounted(of)
     counted.unrecorded = unrecorded(of, account)
     counted.undecided_readers = [*undecided_readers(of), *undecided_shares(of)]
-    findings, by = Findings(), partial(brought_about, of, possible_losses(of))
-    for each in cases(of, account):
+    by = partial(brought_about, of, possible_losses(of))
+    for each in cases(of, account, watch.early):
         findings.add_cases(of.where, each, of.names, run.permitted, by)
     if not run.foreign:
         invariants.check(of, findings)
@@ -75,13 +98,10 @@ def judge(run: RunFacts, facts: PartitionFacts) -> Answer:
         counts=counted,
         delivery={**of.where._asdict(), **counts(of.sends, account)},
         changes=of.changes,
-        stalls=recovery.longest_stalls(of.where, _of_open_loops(of), of.samples, run.spans),
+        stalls=recovery.longest_stalls(of.where, _of_open_loops(of), watch.stalls, run.spans),
         loads=latency.phase_loads(of.sends, of.polls, of.names, run.load_spans),
         seconds=latency.by_second(of.sends),
-        series={
-            "timeline_replicas": replica_series.timeline_replicas(of, run.probe_hz),
-            "timeline_isr": replica_series.timeline_isr(of),
-        },
+        series={"timeline_replicas": watch.series.table(), "timeline_isr": replica_series.timeline_isr(of)},
         open_ends=open_ends(of) if of.clean and run.transactional else OpenEnds(),
         gone_of=atomicity.with_gone_records(of.sends, account, of.names) if run.transactional else set(),
     )
@@ -89,10 +109,10 @@ def judge(run: RunFacts, facts: PartitionFacts) -> Answer:
 
 def torn_parts(run: RunFacts, torn: Set[Transaction], facts: PartitionFacts) -> atomicity.Parts:
     """Return what this partition has of torn transactions."""
-    names, sends, *_ = clients(run, reading(run, facts.where))
+    names, sends, *_ = clients(run, Reading(run, facts.where))
     if not atomicity.has_any(sends, names, torn):
         return {}
-    of, _ = gather(run, facts)
+    of, _ = gather(run, facts, Watching(run, Findings()))
     by = partial(brought_about, of, possible_losses(of))
     rule = partial(ruled, names=of.names, permitted=run.permitted, brought_about=by)
     parts = atomicity.parts(of.where, of.sends, accounted(of), of.names, torn, ruled=rule)
@@ -124,7 +144,9 @@ def _explain(of: PartitionEvidence, findings: Findings) -> None:
         led.setdefault(epoch, []).append((leader, seen_ns))
     lacking = of.run.profile.lacking("segments", "epoch files", "server logs", "history")
     ending = f" Not recorded: {lacking}." if lacking else ""
-    witnesses = Witnesses(of.samples, led, of.epochs, of.lines, of.run.origin_ns)
+    acked_ns = sorted({row["at_ns"] for _, row in examples if row.get("at_ns") is not None})
+    samples = samples_of(of.run, of.where, Looks(np.array(acked_ns, dtype=np.int64)))
+    witnesses = Witnesses(samples, led, of.epochs, of.lines, of.run.origin_ns)
     for anomaly, row in examples:
         case = Case(anomaly, row["producer_id"], row["seq"], row["acks"], row["offset"], row.get("at_ns"))
         row["explanation"] = witnesses.explain(case) + ending

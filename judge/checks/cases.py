@@ -56,13 +56,13 @@ def _reads(of: PartitionEvidence) -> Polls:
     return imported.as_drain(of.polls) if of.run.foreign else of.polls
 
 
-def cases(of: PartitionEvidence, account: Account) -> Iterator[Cases]:
-    """Yield a partition's cases, an imported one's without replicas."""
+def cases(of: PartitionEvidence, account: Account, early: visibility.EarlyReads | None = None) -> Iterator[Cases]:
+    """Yield a partition's cases, an imported one's without replicas; ``early`` has seen all its samples."""
     if of.run.foreign:
         yield from (imported.cases_with_names(each, of) for each in record_cases(of, account))
         return
     yield from record_cases(of, account)
-    yield visibility.precommitted_read(of)
+    yield visibility.precommitted_read(of, early)
     yield groups.group_skip(of)
     yield shares.stuck_record(of)
     yield shares.archived_record(of)

@@ -105,6 +105,15 @@ def duplicate_output(of: PartitionEvidence, output: Output) -> Cases:
     return Cases("duplicate_output", several, example, shown_ns=_shown_ns(of, _second(several, output)))
 
 
+def repeated(of: PartitionEvidence) -> Ints:
+    """Return the offsets of second copies."""
+    if of.input is None:
+        return np.empty(0, dtype=np.int64)
+    output = Output.of(of)
+    found, copies = np.unique(output.values, return_counts=True)
+    return _second(found[copies > 1], output)
+
+
 def _second(values: Ints, output: Output) -> Ints:
     offsets: Ints = output.offsets[np.searchsorted(output.values, values) + 1]
     return offsets

@@ -129,8 +129,8 @@ class Tally:
     def add(self, checked: int, violations: int, first: tuple[int, TopicPartition, str] | None) -> None:
         self.checked += checked
         self.violations += violations
-        if first is not None:
-            self.first = first if self.first is None else min(self.first, first)
+        if first is not None and (self.first is None or first[:2] < self.first[:2]):
+            self.first = first
 
 
 @dataclass

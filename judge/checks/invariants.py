@@ -10,11 +10,24 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from evidence.columns import FINAL
+from evidence.facts import FOREVER_NS
 from evidence.partition import PartitionEvidence
+from evidence.samples import Looks
 from evidence.sources import GROUP, SHARE, Gaps, counted, sources
 from history.partition import TopicPartition
 from history.words import in_words
-from judge.checks import agreement, elections, groups, isr_changes, log_content, readers, replicas, shares, watermarks
+from judge.checks import (
+    agreement,
+    elections,
+    exactly_once,
+    groups,
+    isr_changes,
+    log_content,
+    readers,
+    replicas,
+    shares,
+    watermarks,
+)
 from judge.checks.findings import Checks, Findings, Tally
 
 
@@ -31,7 +44,8 @@ class Invariant(NamedTuple):
 
     ``applies``: it holds (``clean``: only on clean topics);
     ``occasion``: something that it concerns happened, so that ``required`` decides. ``reads``: needed for a pass;
-    ``whole``: a gap could look like a violation.
+    ``whole``: a gap could look like a violation. ``windowed``: it checks each window of samples, not what is left of
+    all. ``moments``: times at which it compares samples.
     """
 
     title: str
@@ -43,6 +57,8 @@ class Invariant(NamedTuple):
     clean: bool = False
     applies: Callable[[PartitionEvidence], bool] = lambda _: True
     occasion: Callable[[PartitionEvidence], bool] = lambda _: True
+    windowed: bool = False
+    moments: Callable[[PartitionEvidence], Iterable[int]] = lambda _: ()
 
 
 def _followed(of: PartitionEvidence) -> bool:
@@ -81,18 +97,21 @@ INVARIANTS = {
         (replicas.i1_bounds,),
         reads=sources("replicas", "followers"),
         required=Required.ALWAYS,
+        windowed=True,
     ),
     "I2": Invariant(
         "high watermark <= log end on every replica",
         (replicas.i2_hw_below_leo,),
         reads=sources("replicas", "followers"),
         required=Required.ALWAYS,
+        windowed=True,
     ),
     "I3": Invariant(
         "a leader's high watermark and log end never fall within its epoch",
         (replicas.i3_leader_monotonic,),
         reads=sources("replicas", "isr"),
         required=Required.ALWAYS,
+        windowed=True,
     ),
     "I4": Invariant(
         "a replica's high watermark falls at most once within an epoch",
@@ -107,6 +126,7 @@ INVARIANTS = {
         reads=sources("replicas", "followers"),
         required=Required.ALWAYS,
         clean=True,
+        windowed=True,
     ),
     "I7": Invariant(
         "every member of the ISR holds all that a leader has shown as committed",
@@ -115,6 +135,7 @@ INVARIANTS = {
         whole=sources("dates"),
         clean=True,
         applies=_followed,
+        windowed=True,
     ),
     "I8": Invariant(
         "a new leader's log starts its epoch at or above every earlier high watermark",
@@ -132,6 +153,7 @@ INVARIANTS = {
         clean=True,
         applies=_followed,
         occasion=_written,
+        windowed=True,
     ),
     "I10": Invariant(
         "without produce the high watermark reaches the log end on every in-sync replica",
@@ -139,6 +161,8 @@ INVARIANTS = {
         reads=sources("replicas", "followers", "isr", "dates"),
         whole=sources("replicas", "dates"),
         required=Required.ALWAYS,
+        windowed=True,
+        moments=replicas.i10_moments,
     ),
     "I11": Invariant(
         "below min.insync.replicas the high watermark stands still",
@@ -146,6 +170,7 @@ INVARIANTS = {
         reads=sources("replicas", "isr", "dates", "server logs"),
         whole=sources("dates", "server logs"),
         required=Required.NEVER,
+        moments=watermarks.i11_moments,
     ),
     "I12": Invariant(
         "below their high watermarks all replicas hold the same bytes",
@@ -220,6 +245,7 @@ INVARIANTS = {
         severity="S2",
         required=Required.NEVER,
         clean=True,
+        moments=watermarks.i22_moments,
     ),
     "I23": Invariant(
         "a follower that stopped leaves the ISR in time",
@@ -228,6 +254,7 @@ INVARIANTS = {
         whole=sources("dates"),
         severity="S2",
         required=Required.NEVER,
+        moments=watermarks.i23_moments,
     ),
     "I24": Invariant(
         "a replica that joins the ISR has caught up with the high watermark",
@@ -236,6 +263,7 @@ INVARIANTS = {
         whole=sources("epoch files", "dates"),
         required=Required.NEVER,
         clean=True,
+        moments=watermarks.i24_moments,
     ),
     "I25": Invariant(
         "a boot takes its high watermark from its checkpoint, within its own log",
@@ -249,6 +277,7 @@ INVARIANTS = {
         reads=sources("sends", "replicas", "isr"),  # of transactional producers
         required=Required.ALWAYS,
         applies=lambda of: of.run.transactional,
+        windowed=True,
     ),
     "I27": Invariant(
         "every log ends a transaction's records with the marker of its outcome",
@@ -353,14 +382,41 @@ INVARIANTS = {
 }
 
 
+def check_window(of: PartitionEvidence, findings: Findings) -> None:
+    """Check the windowed invariants that apply to a partition, on one window of its samples."""
+    _check(of, findings, windowed=True)
+
+
 def check(of: PartitionEvidence, findings: Findings) -> None:
-    """Check every invariant that applies to a partition."""
+    """Check all others that apply, after the last window; note those that checked nothing."""
+    _check(of, findings, windowed=False)
     for name, invariant in INVARIANTS.items():
-        if (of.clean or not invariant.clean) and invariant.applies(of):
+        if _applies(invariant, of) and not findings.tallies[name].checked and invariant.occasion(of):
+            findings.unchecked.add(name)
+
+
+def _check(of: PartitionEvidence, findings: Findings, *, windowed: bool) -> None:
+    for name, invariant in INVARIANTS.items():
+        if invariant.windowed is windowed and _applies(invariant, of):
             for each in invariant.checks:
                 findings.add_checks(of.where, name, each(of))
-            if not findings.tallies[name].checked and invariant.occasion(of):
-                findings.unchecked.add(name)
+
+
+def _applies(invariant: Invariant, of: PartitionEvidence) -> bool:
+    return (of.clean or not invariant.clean) and invariant.applies(of)
+
+
+def looks(of: PartitionEvidence) -> Looks:
+    """Return what checks look at after the last window; ``of`` has no samples yet."""
+    moments = {moment for each in INVARIANTS.values() if _applies(each, of) for moment in each.moments(of)}
+    moments |= {moment for span in of.run.spans for moment in (span.from_ns, span.to_ns)}
+    moments |= {new.t_ns for new in of.new_logs}
+    return Looks(
+        moments=np.array([min(moment, FOREVER_NS) for moment in sorted(moments)], dtype=np.int64),
+        spans=[(stop.from_ns, stop.from_ns + 1_000_000_000) for stop in of.stops],  # I23 counts log end offsets
+        levels=np.sort(exactly_once.repeated(of)),
+        standing_ns=of.run.transaction_limit_ns if of.run.transactional else FOREVER_NS,
+    )
 
 
 class Verdict(NamedTuple):

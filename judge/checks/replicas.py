@@ -11,9 +11,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from evidence.columns import NULL, Bools, Ints, Samples, groups
+from evidence.columns import NULL, Bools, Ints, groups
 from evidence.facts import FOREVER_NS, SETTLE_NS, Outage
 from evidence.partition import PartitionEvidence
+from evidence.samples import Samples
 from evidence.views import Change
 from judge.checks.findings import Checks, columns_of
 
@@ -21,7 +22,8 @@ STRETCH_NS = 500_000_000  # replica.fetch.wait.max.ms
 
 
 def _checks(samples: Samples, checked: Bools, violated: Bools, **columns: Ints) -> Checks:
-    """Return checks with the violating samples' broker, time and columns."""
+    """Return this window's checks, with the violating samples' broker, time and columns."""
+    checked = checked & ~samples.carried
     rows = np.flatnonzero(checked & violated)
     evidence = columns_of((rows, {"broker_id": samples.broker, "t_ns": samples.received_ns, **columns}))
     return Checks(int(checked.sum()), samples.received_ns[rows], evidence)
@@ -30,7 +32,7 @@ def _checks(samples: Samples, checked: Bools, violated: Bools, **columns: Ints) 
 def _compared(samples: Samples, checked: Bools, violated: Bools, **columns: Ints) -> Checks:
     """Return checks with the same columns of the sample before."""
     now = _checks(samples, checked, violated, leader_epoch=samples.epoch, **columns)
-    earlier = samples.before[np.flatnonzero(checked & violated)]
+    earlier = samples.before[np.flatnonzero(checked & violated & ~samples.carried)]
     before = columns_of((earlier, {"received_ns": samples.received_ns, **columns}))
     return now._replace(evidence=lambda place: {**now.evidence(place), "before": before(place)})
 
@@ -129,7 +131,7 @@ def i8_leader_completeness(evidence: PartitionEvidence) -> Checks:
 
 
 class _Quiet(NamedTuple):
-    """A stretch with a constant leader LEO, which HW reached at ``reached_ns``."""
+    """A stretch with a constant leader LEO, which HW reached at ``reached_ns``. ``over_ns``: it was certainly over."""
 
     leader: int
     isr: tuple[int, ...]
@@ -138,6 +140,14 @@ class _Quiet(NamedTuple):
     leo: int
     hw: int
     reached_ns: int | None
+    over_ns: int
+
+
+def i10_moments(evidence: PartitionEvidence) -> Iterator[int]:
+    """Yield the bounds of leaders' states, and when members may be compared after an outage."""
+    yield from (change.received_ns for change in evidence.changes)
+    for outage in evidence.outages:
+        yield from (outage.from_ns, outage.until_ns, outage.until_ns + evidence.max_isr_lag_ns + SETTLE_NS)
 
 
 def i10_quiescence(evidence: PartitionEvidence) -> Checks:
@@ -154,7 +164,10 @@ def i10_quiescence(evidence: PartitionEvidence) -> Checks:
     settled_ns = evidence.max_isr_lag_ns + SETTLE_NS
     effective_min_isr = 0 if evidence.lax_min_isr else evidence.effective_min_isr
     checked, violations = 0, []
+    begun_ns, ends_ns = evidence.window
     for quiet in _quiet(evidence.samples.with_epoch, evidence.changes, effective_min_isr):
+        if not begun_ns < quiet.over_ns <= ends_ns:  # judged in the window in which it ended
+            continue
         if _overlapping(evidence.outages, quiet, {None, quiet.leader}):
             continue
         quiet_ns = quiet.to_ns - quiet.from_ns
@@ -194,10 +207,10 @@ def _quiet(samples: Samples, changes: Sequence[Change], effective_min_isr: int) 
         begin, end = np.searchsorted(led.received_ns, [change.received_ns, until_ns])
         own = led.take(slice(begin, end))
         own = own.take(own.sent_ns >= change.received_ns)
-        yield from _still(own, change)
+        yield from _still(own, change, until_ns)
 
 
-def _still(own: Samples, change: Change) -> Iterator[_Quiet]:
+def _still(own: Samples, change: Change, until_ns: int) -> Iterator[_Quiet]:
     if not len(own):
         return
     first = np.flatnonzero(np.concatenate([[True], own.leo[1:] != own.leo[:-1]]))
@@ -205,6 +218,7 @@ def _still(own: Samples, change: Change) -> Iterator[_Quiet]:
     highest = np.maximum.reduceat(own.hw, first)
     reached = np.where(own.hw == own.leo, own.received_ns, FOREVER_NS)
     reached_ns = np.minimum.reduceat(reached, first)
+    over_ns = np.append(own.received_ns[first[1:]], until_ns)
     # Followers' samples during the last answer may be newer.
     for n in np.flatnonzero(own.sent_ns[last] - own.received_ns[first] >= STRETCH_NS).tolist():
         yield _Quiet(
@@ -215,6 +229,7 @@ def _still(own: Samples, change: Change) -> Iterator[_Quiet]:
             int(own.leo[first[n]]),
             int(highest[n]),
             None if reached_ns[n] == FOREVER_NS else int(reached_ns[n]),
+            int(over_ns[n]),
         )
 
 

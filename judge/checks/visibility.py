@@ -6,48 +6,86 @@ from typing import Any
 
 import numpy as np
 
-from evidence.columns import ACKS, NULL, Ints, groups
+from evidence.columns import ACKS, NULL, Ints, groups, joined
 from evidence.facts import FOREVER_NS, STALE_METADATA_NS, longest_outside
 from evidence.partition import PartitionEvidence
+from evidence.samples import Samples
 from evidence.views import first_leaders
 from judge.checks.findings import Cases, columns_of
 
 
-def precommitted_read(evidence: PartitionEvidence) -> Cases:
+class EarlyReads:
+    """Finds reads of records above their leader's high watermark, window by window of its samples."""
+
+    def __init__(self, evidence: PartitionEvidence) -> None:
+        self._leaders = first_leaders(evidence.views)
+        self._polls, self._names = evidence.polls, evidence.names
+        self._order = np.argsort(self._polls.received_ns, kind="stable")
+        self._received_ns = self._polls.received_ns[self._order]
+        self._done = 0  # reads before the last sample
+        self._found: list[tuple[Ints, Samples]] = []
+
+    def see(self, samples: Samples) -> None:
+        led = samples.of_leaders((epoch, leader) for epoch, (leader, _) in self._leaders.items())
+        shown, polls = samples.take(led & ~samples.carried), self._polls
+        if not len(shown):
+            return
+        done = int(np.searchsorted(self._received_ns, shown.sent_ns[-1], side="right"))
+        read, self._done = self._order[self._done : done], done
+        asked = np.searchsorted(shown.sent_ns, polls.received_ns[read])  # the first sample after each read
+        limit = np.where(polls.committed_only[read] & (shown.lso[asked] != NULL), shown.lso[asked], shown.hw[asked])
+        early = np.flatnonzero(
+            (limit <= polls.offset[read])
+            & (polls.leader_epoch[read] == shown.epoch[asked])
+            & (polls.received_ns[read] + STALE_METADATA_NS < _until_ns(self._leaders, shown.epoch)[asked])
+        )
+        self._found.append((read[early], shown.take(asked[early])))
+
+    def cases(self) -> Cases:
+        polls, names = self._polls, self._names
+        rows = joined(read for read, _ in self._found)
+        order = np.lexsort((rows, polls.offset[rows]))
+        read = rows[order]
+
+        def of_sample(name: str) -> Ints:
+            return joined(getattr(shown, name) for _, shown in self._found)[order]
+
+        sample = columns_of(
+            (
+                np.arange(read.size),
+                {
+                    "high_watermark": of_sample("hw"),
+                    "last_stable_offset": of_sample("lso"),
+                    "broker_id": of_sample("broker"),
+                    "leader_epoch": of_sample("epoch"),
+                    "sent_ns": of_sample("sent_ns"),
+                    "until_ns": _until_ns(self._leaders, of_sample("epoch")),
+                },
+            )
+        )
+
+        def example(place: int) -> dict[str, Any]:
+            row, by = int(read[place]), {name: value for name, value in sample(place).items() if value is not None}
+            explanation = (
+                f"Consumer {names.listed[polls.consumer[row]]} was given offset {polls.offset[row]} while broker "
+                f"{by['broker_id']}, leader in epoch {by['leader_epoch']}, was at HW {by['high_watermark']}, last "
+                f"stable offset {by.get('last_stable_offset', 'unknown')}."
+            )
+            evidence = {"received_ns": int(polls.received_ns[row]), "sample": by}
+            return {"offset": int(polls.offset[row]), "explanation": explanation, "evidence": evidence}
+
+        return Cases("precommitted_read", polls.value[read], example)
+
+
+def precommitted_read(evidence: PartitionEvidence, early: EarlyReads | None = None) -> Cases:
     """A consumer received a record although its leader's high watermark (``read_committed``: last stable offset),
     requested later, was still at or below it; serves C2. Sound within one epoch: neither falls (I3). The batch has the
     sample's epoch, and no later one was seen until two seconds after the read, so no other leader served it.
     """
-    polls, names, leaders = evidence.polls, evidence.names, first_leaders(evidence.views)
-    led = evidence.samples.of_leaders((epoch, leader) for epoch, (leader, _) in leaders.items())
-    shown = evidence.samples.take(led)
-    first = np.searchsorted(shown.sent_ns, polls.received_ns)  # the first sample after each read
-    read = np.flatnonzero(first < len(shown))
-    asked = first[read]
-    limit = np.where(polls.committed_only[read] & (shown.lso[asked] != NULL), shown.lso[asked], shown.hw[asked])
-    until_ns = _until_ns(leaders, shown.epoch)
-    early = np.flatnonzero(
-        (limit <= polls.offset[read])
-        & (polls.leader_epoch[read] == shown.epoch[asked])
-        & (polls.received_ns[read] + STALE_METADATA_NS < until_ns[asked])
-    )
-    early = early[np.argsort(polls.offset[read[early]], kind="stable")]
-    read, asked = read[early], asked[early]
-
-    of_leader = {"broker_id": shown.broker, "leader_epoch": shown.epoch, "sent_ns": shown.sent_ns, "until_ns": until_ns}
-    sample = columns_of((asked, {"high_watermark": shown.hw, "last_stable_offset": shown.lso, **of_leader}))
-
-    def example(place: int) -> dict[str, Any]:
-        row, by = int(read[place]), {name: value for name, value in sample(place).items() if value is not None}
-        explanation = (
-            f"Consumer {names.listed[polls.consumer[row]]} was given offset {polls.offset[row]} while broker "
-            f"{by['broker_id']}, leader in epoch {by['leader_epoch']}, was at HW {by['high_watermark']}, last stable "
-            f"offset {by.get('last_stable_offset', 'unknown')}."
-        )
-        evidence = {"received_ns": int(polls.received_ns[row]), "sample": by}
-        return {"offset": int(polls.offset[row]), "explanation": explanation, "evidence": evidence}
-
-    return Cases("precommitted_read", polls.value[read], example)
+    if early is None:
+        early = EarlyReads(evidence)
+        early.see(evidence.samples)
+    return early.cases()
 
 
 def _until_ns(leaders: dict[int, tuple[int, int]], epochs: Ints) -> Ints:

@@ -12,12 +12,14 @@ from itertools import pairwise
 
 import numpy as np
 
-from evidence.columns import NULL, Bools, Ints, Samples, groups, joined
+from evidence.columns import NULL, Bools, Ints, groups, joined
 from evidence.facts import SETTLE_NS, PartitionFacts, Stretch, at_most_all, is_short, outside
 from evidence.partition import PartitionEvidence
+from evidence.samples import Samples
 from evidence.views import known_since
 from judge.checks.findings import Check, Checks, columns_of, gathered
 from judge.checks.isr_changes import waiting
+from kafka_files.states import State
 
 
 def tops(values: Ints) -> Ints:
@@ -71,7 +73,7 @@ def i7_isr_covers_hw(evidence: PartitionEvidence) -> Checks:
     shown = samples.take(samples.of_leaders(evidence.leaders.items())).answered
     state, held = _states_at(samples.sent_ns, evidence.stretches)
     answered = np.searchsorted(shown.received_ns, samples.sent_ns, side="right") - 1
-    asked = np.flatnonzero(held & (answered >= 0))
+    asked = np.flatnonzero(held & (answered >= 0) & ~samples.carried)
     top = tops(shown.hw)[answered[asked]]
     member = _members(samples.broker[asked], state[asked], evidence.stretches) & (
         shown.broker[top] != samples.broker[asked]
@@ -119,7 +121,7 @@ def i9_follower_below_leader(evidence: PartitionEvidence) -> Checks:
         start = evidence.starts.get(epoch)
         if epoch not in evidence.leaders or start is None:
             continue
-        asked = rows[leads[rows]]
+        asked = rows[leads[rows] & ~samples.carried[rows]]
         shown = rows[~leads[rows] & (samples.hw[rows] > start)]
         shown = shown[np.argsort(samples.received_ns[shown], kind="stable")]
         answered = np.searchsorted(samples.received_ns[shown], samples.sent_ns[asked], side="right") - 1
@@ -160,14 +162,7 @@ def hw_below_min_isr(evidence: PartitionEvidence) -> Iterable[Check]:
 
 def _below_min_isr(evidence: PartitionEvidence) -> Iterator[Check]:
     samples = evidence.samples.with_epoch
-    waits = waiting(evidence)
-    short = [each for each in evidence.stretches if is_short(evidence, each.state)]
-    settled = (
-        (state, part)
-        for state, known_ns, until_ns in known_since(evidence.views, evidence.names, short)
-        for part in outside(waits.get(state.leader, ()), known_ns, until_ns)
-    )
-    for state, part in settled:
+    for state, part in _short_parts(evidence):
         shown = _within(samples.of_epoch(state.leader, state.leader_epoch), *part)
         if len(shown) > 1:
             low, high = int(np.argmin(shown.hw)), int(np.argmax(shown.hw))
@@ -182,9 +177,22 @@ def _below_min_isr(evidence: PartitionEvidence) -> Iterator[Check]:
                     "effective_min_isr": at_most_all(evidence.smallest_isr, state),
                     "from_hw": int(shown.hw[low]),
                     "to_hw": int(shown.hw[high]),
-                    "samples": len(shown),
                 },
             )
+
+
+def _short_parts(evidence: PartitionEvidence) -> Iterator[tuple[State, tuple[int, int]]]:
+    """Yield when a leader knew that its ISR was too small, and waited for no answer."""
+    waits = waiting(evidence)
+    short = [each for each in evidence.stretches if is_short(evidence, each.state)]
+    for state, known_ns, until_ns in known_since(evidence.views, evidence.names, short):
+        for part in outside(waits.get(state.leader, ()), known_ns, until_ns):
+            yield state, part
+
+
+def i11_moments(evidence: PartitionEvidence) -> Iterator[int]:
+    """Yield the bounds of times with an ISR below min.insync.replicas."""
+    yield from (moment for _, part in _short_parts(evidence) for moment in part)
 
 
 def _within(samples: Samples, from_ns: int, until_ns: int) -> Samples:
@@ -217,16 +225,26 @@ def i22_hw_reaches_epoch_start(evidence: PartitionEvidence) -> Iterator[Check]:
 
 
 def _late(shown: Samples, stretches: Sequence[Stretch], facts: PartitionFacts) -> int | None:
-    needed = 0 if facts.lax_min_isr else facts.effective_min_isr
-    for state, since_ns, until_ns in stretches:
-        if len(state.isr) < at_most_all(needed, state):
-            continue
-        needed_ns = facts.lag_limit_ns(state.isr, since_ns, until_ns) + SETTLE_NS + 1
-        for from_ns, to_ns in facts.undisturbed(state.leader, since_ns, until_ns - 1):
-            late = _within(shown, from_ns + needed_ns, to_ns)
+    for stretch in stretches:
+        for part in _due(stretch, facts):
+            late = _within(shown, *part)
             if len(late):
                 return int(late.received_ns[0])
     return None
+
+
+def _due(stretch: Stretch, facts: PartitionFacts) -> Iterator[tuple[int, int]]:
+    """Yield when a leader's high watermark must have reached its epoch's start."""
+    state, since_ns, until_ns = stretch
+    if len(state.isr) >= at_most_all(0 if facts.lax_min_isr else facts.effective_min_isr, state):
+        needed_ns = facts.lag_limit_ns(state.isr, since_ns, until_ns) + SETTLE_NS + 1
+        for from_ns, to_ns in facts.undisturbed(state.leader, since_ns, until_ns - 1):
+            yield from_ns + needed_ns, to_ns
+
+
+def i22_moments(evidence: PartitionEvidence) -> Iterator[int]:
+    """Yield the bounds of times in which I22 can be violated."""
+    yield from (moment for stretch in evidence.stretches for part in _due(stretch, evidence) for moment in part)
 
 
 @gathered
@@ -271,6 +289,12 @@ def i23_evicted_in_time(evidence: PartitionEvidence) -> Iterator[Check]:
             )
 
 
+def i23_moments(evidence: PartitionEvidence) -> Iterator[int]:
+    """Yield when a follower stopped, and when it must have left the ISR."""
+    for stop in evidence.stops:
+        yield from (stop.from_ns, stop.from_ns + evidence.max_isr_lag_ns + SETTLE_NS)
+
+
 def _had_to_go(of_leader: Samples, from_ns: int, until_ns: int) -> bool:
     led = _within(of_leader, from_ns, until_ns)
     early = np.unique(led.leo[led.sent_ns <= from_ns + 1_000_000_000])
@@ -309,3 +333,9 @@ def i24_caught_up_at_join(evidence: PartitionEvidence) -> Iterator[Check]:
                         "partition_epoch": after.partition_epoch,
                     },
                 )
+
+
+def i24_moments(evidence: PartitionEvidence) -> Iterator[int]:
+    """Yield when the controller's states were decided, and when they certainly held."""
+    for state, since_ns, _ in evidence.stretches:
+        yield from (state.t_ns or 0, since_ns)

@@ -13,10 +13,11 @@ from typing import Any
 
 import numpy as np
 
-from evidence.columns import NULL, OK, Ints, Samples, Sends
-from evidence.facts import Span
+from evidence.columns import NULL, OK, Ints, Sends
+from evidence.facts import FOREVER_NS, Span
 from evidence.faults import FaultSpan, fault_spans, phases
 from evidence.run import Run
+from evidence.samples import Samples
 from history.events import Event
 from history.manifest import Manifest
 from history.partition import TopicPartition
@@ -127,49 +128,80 @@ def _of_partition(impact: _Impact, manifest: Manifest, changes: Sequence[Change]
                 yield impact.row("rebalanced", ordered_ns, again, impact.phase_ends)
 
 
-def longest_stalls(
-    where: TopicPartition, sends: Sends, samples: Samples, spans: Iterable[Span]
-) -> list[dict[str, Any]]:
+class Longest:
+    """A span's longest time between moments, which are added in order."""
+
+    def __init__(self, span: Span) -> None:
+        self._span = span
+        self._last_ns = self._from_ns = span.from_ns
+        self._longest_ns, self._inside = NULL, 0
+
+    def add(self, moments: Ints) -> None:
+        begin, end = np.searchsorted(moments, self._span.from_ns), np.searchsorted(moments, self._span.to_ns, "right")
+        inside = moments[begin : max(begin, end)]
+        self._inside += inside.size
+        self._look(np.concatenate([[self._last_ns], inside]))
+
+    def _look(self, edges: Ints) -> None:
+        gaps = np.diff(edges)
+        longest = gaps.size - 1 - int(np.argmax(gaps[::-1])) if gaps.size else -1
+        if longest >= 0 and gaps[longest] >= self._longest_ns:
+            self._longest_ns, self._from_ns = int(gaps[longest]), int(edges[longest])
+        self._last_ns = int(edges[-1])
+
+    def row(self, where: TopicPartition, metric: str, source: str) -> dict[str, Any]:
+        last_ns = self._last_ns
+        self._look(np.array([last_ns, self._span.to_ns]))
+        return {
+            "phase": self._span.phase,
+            "fault": "",
+            **where._asdict(),
+            "metric": metric,
+            "from_ns": self._from_ns,
+            "value_ms": self._longest_ns / 1e6,
+            "censored": self._from_ns == last_ns and self._longest_ns == self._span.to_ns - last_ns,
+            "source": source,
+            "samples": self._inside,
+            "note": None,
+        }
+
+
+class Stalls:
+    """Each phase's longest time without growth of the high watermark, from samples window by window."""
+
+    def __init__(self, spans: Sequence[Span]) -> None:
+        self._longest = [Longest(span) for span in spans]
+        self._waiting = np.empty((2, 0), dtype=np.int64)  # answers, and their high watermarks
+        self._highest = NULL
+        self._seen = False
+
+    def add(self, samples: Samples, ends_ns: int = FOREVER_NS) -> None:
+        """Add the samples of a window; no later one is sent before ``ends_ns``."""
+        own = samples.take(~samples.carried)
+        self._seen |= bool(len(own))
+        both = np.concatenate([self._waiting, np.stack([own.received_ns, own.hw])], axis=1)
+        received_ns, hw = both[:, np.argsort(both[0], kind="stable")]
+        settled = int(np.searchsorted(received_ns, ends_ns, side="right"))
+        self._waiting = np.stack([received_ns[settled:], hw[settled:]])
+        so_far = np.maximum.accumulate(np.append(self._highest, hw[:settled]))
+        grown = hw[:settled] > so_far[:-1]
+        self._highest = int(so_far[-1])
+        for each in self._longest:
+            each.add(received_ns[:settled][grown])
+
+    def rows(self, where: TopicPartition) -> list[dict[str, Any]]:
+        return [each.row(where, "hw_stall", "replicas") for each in self._longest] if self._seen else []
+
+
+def longest_stalls(where: TopicPartition, sends: Sends, stalls: Stalls, spans: Iterable[Span]) -> list[dict[str, Any]]:
     """Return each phase's longest time without an acknowledgement, and without HW growth.
 
     ``sends`` are open loops', which never pause by themselves.
     """
     if not len(sends) or where.partition < 0:
         return []
-    acked_ns = sends.done_ns[(sends.outcome == OK) & (sends.done_ns != NULL)]
-    spans = list(spans)
-    found = [_longest_gap(where, np.sort(acked_ns), span, "write_unavailable", "sends") for span in spans]
-    if len(samples):
-        grown_ns = growth(samples)
-        found += [_longest_gap(where, grown_ns, span, "hw_stall", "replicas") for span in spans]
-    return found
-
-
-def growth(samples: Samples) -> Ints:
-    """Return when the high watermark exceeded all values before."""
-    order = np.argsort(samples.received_ns, kind="stable")
-    hw = samples.hw[order]
-    so_far = np.maximum.accumulate(hw)
-    above = np.ones(hw.size, dtype=np.bool_)
-    above[1:] = hw[1:] > so_far[:-1]
-    return samples.received_ns[order][above]
-
-
-def _longest_gap(where: TopicPartition, moments: Ints, span: Span, metric: str, source: str) -> dict[str, Any]:
-    begin = int(np.searchsorted(moments, span.from_ns))
-    inside = moments[begin : max(begin, int(np.searchsorted(moments, span.to_ns, side="right")))]
-    edges = np.concatenate([[span.from_ns], inside, [span.to_ns]])
-    gaps = np.diff(edges)
-    longest = gaps.size - 1 - int(np.argmax(gaps[::-1]))
-    return {
-        "phase": span.phase,
-        "fault": "",
-        **where._asdict(),
-        "metric": metric,
-        "from_ns": int(edges[longest]),
-        "value_ms": int(gaps[longest]) / 1e6,
-        "censored": longest == gaps.size - 1,
-        "source": source,
-        "samples": int(inside.size),
-        "note": None,
-    }
+    acked_ns, found = np.sort(sends.done_ns[(sends.outcome == OK) & (sends.done_ns != NULL)]), []
+    for longest in map(Longest, spans):
+        longest.add(acked_ns)
+        found.append(longest.row(where, "write_unavailable", "sends"))
+    return found + stalls.rows(where)

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from evidence.columns import Samples
+from evidence.samples import Samples
 
 OLD_NS = 500_000_000  # an older sample is shown with its age
 _UNEXPLAINED = "; no election or truncation that removed it was seen"

@@ -6,8 +6,9 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from evidence.columns import NULL, Log, Names, Polls, Samples, Seeks, Sends
+from evidence.columns import NULL, Log, Names, Polls, Seeks, Sends
 from evidence.partition import PartitionEvidence
+from evidence.samples import Samples
 from history.tables import POLLS, REPLICAS, SEEKS, SENDS
 from judge.checks.findings import Cases
 from tests.evidence.probed import WHERE, fields_of

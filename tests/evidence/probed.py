@@ -5,10 +5,11 @@ from dataclasses import fields
 
 import pyarrow as pa
 
-from evidence.columns import Names, Polls, Samples, Seeks, Sends, Views
+from evidence.columns import Names, Polls, Seeks, Sends, Views
 from evidence.facts import PartitionFacts, RunFacts
 from evidence.partition import PartitionEvidence
-from evidence.views import changes, observed
+from evidence.samples import Samples
+from evidence.views import changes
 from history.partition import TopicPartition
 from history.tables import ISR, POLLS, REPLICAS, SEEKS, SENDS
 from history.words import in_words
@@ -16,6 +17,14 @@ from judge.checks.findings import Checks, facts
 from tests.evidence.folders import TP
 
 WHERE = TopicPartition(**TP)
+
+
+def observed(replicas) -> dict:
+    """Return each broker's first and last probe."""
+    times = {}
+    for row in replicas:
+        times.setdefault(row["broker_id"], []).append(row["received_ns"])
+    return {broker: (min(own), max(own)) for broker, own in times.items()}
 
 
 def facts_of(**known) -> PartitionFacts:
@@ -49,7 +58,7 @@ def partition(replicas=(), isr=(), /, *, sends=(), polls=(), seeks=(), **known) 
             "samples": Samples.of(probes),
             "views": views,
             "changes": changes((), views, names),
-            "observed": observed(probes),
+            "observed": observed(replicas),
             **fields_of(**known),
         }
     )

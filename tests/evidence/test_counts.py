@@ -5,10 +5,11 @@ import pyarrow as pa
 import pytest
 
 from evidence import counts
-from evidence.columns import Names, Polls, Samples, Seeks, Sends
+from evidence.columns import Names, Polls, Seeks, Sends
 from evidence.counts import Counts, Ledger
 from evidence.facts import Span
 from evidence.partition import Unreadable
+from evidence.samples import Samples
 from history.partition import TopicPartition
 from history.payload import MAX_SEQ
 from history.tables import POLLS, REPLICAS, SEEKS, SENDS

@@ -16,7 +16,7 @@ from judge.checks import invariants
 from judge.checks.allowed import LOSS, allowed_to
 from judge.checks.findings import Findings, Kind
 from tests.evidence.folders import manifest
-from tests.model.judged import judged
+from tests.model.judged import judged, judged_whole
 from tests.model.parts import MS, VERBS, Batch, History, Producer, Step
 from tests.model.plans import EVENTFUL
 from tests.model.replicated_log import Partition
@@ -309,12 +309,31 @@ EDITS: dict[Callable[[History], None], set[str]] = {
 ILLEGAL = {**FLAWS, **{edit.__name__: names for edit, names in EDITS.items()}}
 
 
-@pytest.mark.parametrize("rule", ILLEGAL)
-def test_a_broken_rule_is_named(rule):
-    """The eventful history with one rule broken is rejected by the checks of that rule."""
+def broken(rule: str) -> History:
+    """Return the eventful history with one rule broken."""
     history = played(EVENTFUL, **({"flaw": rule} if rule in FLAWS else {}))
     for edit in EDITS:
         if edit.__name__ == rule:
             edit(history)
+    return history
 
-    assert ILLEGAL[rule] - wrong(judged(history)) == set()
+
+@pytest.mark.parametrize("rule", ILLEGAL)
+def test_a_broken_rule_is_named(rule):
+    """The eventful history with one rule broken is rejected by the checks of that rule."""
+    assert ILLEGAL[rule] - wrong(judged(broken(rule))) == set()
+
+
+# --- windows ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("rule", ["", *ILLEGAL])
+def test_windows_change_no_finding(rule):
+    """However a history's samples are cut into windows, the findings are those of all samples at once."""
+    chance = random.Random(rule)
+    histories = [played(script(n), n, effective_min_isr=1 + n % 2) for n in range(5)] if not rule else [broken(rule)]
+    for history in histories:
+        rows = len(history.samples)
+        whole = judged_whole(history)
+        for parts in (1, 2, 9):
+            assert judged(history, cuts=chance.sample(range(rows), parts - 1)) == whole

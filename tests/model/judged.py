@@ -2,23 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import partial
+from itertools import pairwise
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
 from evidence.batches import read_batches
-from evidence.facts import BrokerStop, Drain, PartitionFacts, Permitted, Replica
+from evidence.facts import FOREVER_NS, BrokerStop, Drain, PartitionFacts, Permitted, Replica
+from evidence.gather import in_windows
 from evidence.partition import PartitionEvidence
+from evidence.samples import Samples
 from evidence.views import decided, final_isr, short_isrs
 from history.partition import TopicPartition
-from judge.checks import invariants
+from judge.checks import invariants, visibility
 from judge.checks.cases import accounted, cases
 from judge.checks.causes import brought_about
 from judge.checks.findings import Findings
 from judge.checks.leader_changes import possible_losses
+from judge.partition import Watching
 from kafka_files.states import State
 from tests.evidence.folders import TP
 from tests.evidence.partitions import log_of
@@ -108,12 +112,39 @@ def evidence_of(history: History, folder: Path) -> PartitionEvidence:
     )
 
 
-def judged(history: History, permitted: Permitted | None = None) -> Findings:
-    """Return the findings of all checks on a history, including what is ``permitted``."""
+def judged(history: History, permitted: Permitted | None = None, cuts: Sequence[int] = ()) -> Findings:
+    """Return the findings of all checks on a history, including what is ``permitted``.
+
+    ``cuts``: places at which its samples are cut into windows.
+    """
+    findings = Findings()
+    with TemporaryDirectory() as folder:
+        whole = evidence_of(history, Path(folder))
+        watch = Watching(whole.run, findings)
+        of = in_windows(whole, in_parts(whole.samples, cuts), watch)
+        _judge(of, findings, permitted or {}, watch.early)
+    return findings
+
+
+def judged_whole(history: History, permitted: Permitted | None = None) -> Findings:
+    """Return the findings of all checks on all samples."""
     findings = Findings()
     with TemporaryDirectory() as folder:
         of = evidence_of(history, Path(folder))
-        for each in cases(of, accounted(of)):
-            findings.add_cases(WHERE, each, of.names, permitted or {}, partial(brought_about, of, possible_losses(of)))
-        invariants.check(of, findings)
+        invariants.check_window(of, findings)
+        _judge(of, findings, permitted or {})
     return findings
+
+
+def _judge(
+    of: PartitionEvidence, findings: Findings, permitted: Permitted, early: visibility.EarlyReads | None = None
+) -> None:
+    for each in cases(of, accounted(of), early):
+        findings.add_cases(WHERE, each, of.names, permitted, partial(brought_about, of, possible_losses(of)))
+    invariants.check(of, findings)
+
+
+def in_parts(samples: Samples, cuts: Sequence[int]) -> Iterator[tuple[Samples, int]]:
+    """Yield the samples between cuts, and the time before which no later one is sent."""
+    for begin, end in pairwise([0, *sorted(cuts), len(samples)]):
+        yield samples.take(slice(begin, end)), int(samples.sent_ns[end]) if end < len(samples) else FOREVER_NS

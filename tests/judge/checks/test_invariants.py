@@ -19,6 +19,12 @@ HELD, NOTHING = Tally(3, 0), Tally(0, 0)
 ALL = frozenset().union(*(invariant.reads for invariant in INVARIANTS.values()))
 
 
+def judged(of, findings):
+    """Check a partition of one window."""
+    invariants.check_window(of, findings)
+    invariants.check(of, findings)
+
+
 def verdicts(tallies, gaps=(), *, requires_history=True):
     """Return each invariant's verdict on one partition; nothing checked means that there was an occasion for it."""
     found = Findings(tallies=tallies, unchecked={name for name, tally in tallies.items() if not tally.checked})
@@ -92,7 +98,7 @@ def test_a_violation_is_told_with_its_evidence():
 def asked(of):
     """Return the invariants that are checked for a partition."""
     findings = Findings()
-    invariants.check(of, findings)
+    judged(of, findings)
     return set(findings.tallies)
 
 
@@ -125,7 +131,7 @@ def acknowledged(acks):
 def unchecked(*rows, **known):
     """Return the invariants that a partition gives occasion to check and that nothing could be checked of."""
     findings = Findings()
-    invariants.check(partition(*rows, **known), findings)
+    judged(partition(*rows, **known), findings)
     return findings.unchecked
 
 

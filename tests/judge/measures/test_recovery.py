@@ -5,9 +5,10 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from evidence.columns import Names, Samples, Sends
+from evidence.columns import Names, Sends
 from evidence.facts import Span
 from evidence.run import Run
+from evidence.samples import Samples
 from evidence.views import isr_changes
 from history.events import Event
 from history.folder import RunFolder
@@ -23,8 +24,15 @@ WHERE = TopicPartition("orders", 0)
 
 def stalls(sends, samples):
     """Return (phase, metric) → (ms, censored)."""
-    found = recovery.longest_stalls(WHERE, columns(sends), Samples.of(table(samples, REPLICAS)), SPANS)
+    found = recovery.longest_stalls(WHERE, columns(sends), growth_of(samples), SPANS)
     return {(row["phase"], row["metric"]): (row["value_ms"], row["censored"]) for row in found}
+
+
+def growth_of(samples, spans=SPANS):
+    """Return the stalls of literal samples."""
+    found = recovery.Stalls(spans)
+    found.add(Samples.of(table(samples, REPLICAS)))
+    return found
 
 
 def table(literal, schema):
@@ -249,8 +257,8 @@ def test_of_equal_stalls_the_last_is_told():
     sends = [{**sent(n, offset=n, at_ns=t * S), "done_ns": t * S} for n, t in enumerate((3, 6))]
     sends.append(sent(2, at_ns=4 * S, outcome="fail"))
     nowhere = TopicPartition("orders", -1)  # records that were still to be placed when the producer ended
-    assert recovery.longest_stalls(nowhere, columns(sends[2:]), Samples.of(table([], REPLICAS)), SPANS[:1]) == []
-    (found,) = recovery.longest_stalls(WHERE, columns(sends), Samples.of(table([], REPLICAS)), SPANS[:1])
+    assert recovery.longest_stalls(nowhere, columns(sends[2:]), growth_of([], SPANS[:1]), SPANS[:1]) == []
+    (found,) = recovery.longest_stalls(WHERE, columns(sends), growth_of([], SPANS[:1]), SPANS[:1])
 
     assert found == {
         "phase": "p",

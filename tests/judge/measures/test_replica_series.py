@@ -7,9 +7,16 @@ from tests.evidence.folders import MS, S, isr_view, sample
 from tests.evidence.probed import partition
 
 
+def drawn(of):
+    """Return a partition's series, from one window."""
+    found = replica_series.ReplicaSeries(of, probe_hz=100)
+    found.add(of.samples)
+    return found.table()
+
+
 def series(*literal):
     """Return (ms, HW, LEO) of one replica's series."""
-    table = replica_series.timeline_replicas(partition(literal), probe_hz=100)
+    table = drawn(partition(literal))
     assert table.schema.equals(TIMELINE_REPLICAS)
     rows = sorted(table.to_pylist(), key=lambda row: row["t_ns"])
     return [(row["t_ns"] // MS, row["high_watermark"], row["log_end_offset"]) for row in rows]
@@ -72,13 +79,13 @@ def test_a_change_of_the_epoch_is_kept():
 
 def test_each_replica_has_its_own_series():
     """Each replica has its own series; without samples there is no row."""
-    table = replica_series.timeline_replicas(partition([sample(2, 0, 1, 2), sample(1, 0, 3, 4)]), probe_hz=100)
+    table = drawn(partition([sample(2, 0, 1, 2), sample(1, 0, 3, 4)]))
 
     assert [(row["topic"], row["partition"], row["broker_id"], row["high_watermark"]) for row in table.to_pylist()] == [
         ("orders", 0, 1, 3),
         ("orders", 0, 2, 1),
     ]
-    assert replica_series.timeline_replicas(partition(), probe_hz=100).num_rows == 0
+    assert drawn(partition()).num_rows == 0
 
 
 def views(told):

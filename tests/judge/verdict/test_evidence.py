@@ -11,13 +11,14 @@ import pytest
 
 from clusters.scenario.steps.catalog import traits_by_step
 from evidence import counts as counted
-from evidence.columns import Names, Polls, Samples, Seeks, Sends
+from evidence.columns import Names, Polls, Seeks, Sends
 from evidence.facts import Input
 from evidence.faults import fault_spans
 from evidence.gather import gather
 from evidence.partition import Unreadable
 from evidence.reader import Tables
 from evidence.run import open_folder, producers
+from evidence.samples import Samples
 from evidence.silences import silences
 from expectations.tallies import Tallies
 from history.errors import EvidenceError

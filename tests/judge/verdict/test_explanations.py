@@ -3,7 +3,7 @@
 import pyarrow as pa
 import pytest
 
-from evidence.columns import Samples
+from evidence.samples import Samples
 from history.tables import REPLICAS
 from judge.verdict.explanations import Case, Witnesses
 from tests.evidence.folders import TP, S, sample
