@@ -139,9 +139,8 @@ def gather(run: RunFacts, facts: PartitionFacts) -> Gathered:
         share=_share(read, run, where, names),
         readers=_readers(read, run, facts),
     )
-    for name in BY_PARTITION:
-        if name not in tallies.rows:  # no check reads it in this run
-            read(name)
+    for name in sorted(set(BY_PARTITION) - tallies.rows.keys()):  # no check of this run reads it
+        read(name)
     probed = of_replicas(where, samples, run.spans, rows=probes.num_rows, isr_rows=metadata.num_rows)
     return Gathered(evidence, _counts(evidence, logs).merge([probed, Counts(tallies=tallies)]))
 
