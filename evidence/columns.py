@@ -369,8 +369,9 @@ def _lists(column: pa.ChunkedArray) -> tuple[Codes, tuple[tuple[int, ...], ...]]
     filled = np.arange(members.shape[1]) < sizes[:, None]
     members[filled] = column.flatten().to_numpy(zero_copy_only=False)
     members.sort(axis=1)
-    distinct, of_row = np.unique(members, axis=0, return_inverse=True)
-    codes[known] = of_row.reshape(-1)
+    first = np.flatnonzero(np.append(True, (members[1:] != members[:-1]).any(axis=1)))  # most rows repeat the last
+    distinct, of_first = np.unique(members[first], axis=0, return_inverse=True)
+    codes[known] = np.repeat(of_first.reshape(-1), np.diff(first, append=known.size))
     return codes, tuple(tuple(one for one in row if one != _PAST) for row in distinct.tolist())
 
 

@@ -165,9 +165,8 @@ def gather(run: RunFacts, facts: PartitionFacts, watch: Watch | None = None) -> 
         readers=_readers(read, run, facts),
     )
     evidence = _watched(read, evidence, watch)
-    for name in BY_PARTITION:
-        if name not in tallies.rows:  # no check reads it in this run
-            read(name)
+    for name in sorted(set(BY_PARTITION) - tallies.rows.keys()):  # no check of this run reads it
+        read(name)
     probed = of_replicas(
         where, evidence.samples, run.spans, rows=tallies.rows["replicas"], isr_rows=tallies.rows["isr"]
     )

@@ -23,7 +23,7 @@ from evidence.facts import FOREVER_NS
 class Samples(Columns):
     """The probe's valid responses, by request time and broker.
 
-    ``carried``: rows that an earlier window has already checked.
+    ``carried``: rows that an earlier window has already checked. A window that cached itself would outlive its use.
     """
 
     order = ("sent_ns", "broker")
@@ -49,14 +49,21 @@ class Samples(Columns):
     def nothing(cls) -> Self:
         return cls(**{each.name: np.empty(0, np.bool_ if each.type == "Bools" else np.int64) for each in fields(cls)})
 
-    @cached_property
+    @property
     def with_epoch(self) -> Samples:
-        return self.take(self.epoch != NULL)
+        return self if (self.epoch != NULL).all() else self._with_epoch
 
     @cached_property
+    def _with_epoch(self) -> Samples:
+        return self.take(self.epoch != NULL)
+
+    @property
     def answered(self) -> Samples:
-        in_order = bool(np.all(self.received_ns[1:] >= self.received_ns[:-1]))
-        return self if in_order else self.take(np.argsort(self.received_ns, kind="stable"))
+        return self if (self.received_ns[1:] >= self.received_ns[:-1]).all() else self._answered
+
+    @cached_property
+    def _answered(self) -> Samples:
+        return self.take(np.argsort(self.received_ns, kind="stable"))
 
     @cached_property
     def highest(self) -> Ints:

@@ -42,14 +42,13 @@ def count(run):
     columns = (Sends.of(read["sends"], names), Polls.of(read["polls"], names), Seeks.of(read["seeks"], names))
     samples, rows = Samples.of(read["replicas"]), {name: tables.rows(name) for name in ("replicas", "isr")}
     phases, brokers = run.phases, {broker_id for broker_id, _, _ in evidence.assigned(run.manifest)}
-    captures = [row for file in run.files["offsets"] for row in pq.read_table(file).to_pylist()]
     silent = silences(run.files["replicas"], evidence.watched(run.events), brokers, [])
     tallies = Tallies(rows=Counter({name: tables.rows(name) for name in evidence.HAVE_ROWS}))
     return counted.Counts(silences=silent, tallies=tallies).merge(
         [
             counted.of_clients(*columns, names),
             counted.of_replicas(WHERE, samples, phases, rows=rows["replicas"], isr_rows=rows["isr"]),
-            counted.of_captures(captures),
+            counted.of_captures(run.captures),
             *_logs(run),
         ]
     )
