@@ -33,7 +33,7 @@ def spread_over(session: SparkSession, watch: Watch, folder: RunFolder, afterwar
             found = (
                 session.createDataFrame(_units(partitions, shares))
                 .repartitionById(len(shares), "share")
-                .mapInArrow(partial(answers, folder.path, judge), "number int, answer binary")  # type: ignore[arg-type]
+                .mapInArrow(partial(answers, folder.path, judge), "number int, answer binary")
                 .toArrow()
             )
         answered = [pickle.loads(each.as_buffer()) for each in found.sort_by("number")["answer"]]
