@@ -18,20 +18,24 @@ _REASONS = {
         "Spark's JVM had too little memory ({0}); raise driver-memory or executor-memory in spark_default."
     ),
     r"ExecutorLostFailure \(executor (\S+) [^\n]*?Reason: ([^\n]+)": "Spark lost executor {0}: {1}",
-    r"(Python worker exited unexpectedly[^\n]*|Python worker .*?crashed[^\n]*)": (
-        "A Python worker was killed while it judged, as the kernel does if memory runs out ({0})."
+    r"Most recent failure reason: (?:\S+\.)?(?:Metadata)?FetchFailed\w*: ([^\n]+)": (
+        "Spark lost the executors that judged, as often as it tries again: {0}"
     ),
+    r"Python worker exited unexpectedly": (
+        "A Python worker was killed while it judged; the kernel does this if memory runs out."
+    ),
+    r"thrown from the Python worker:\s+Traceback .*\n(?: +.*\n)+([^ ].*)": "The judge itself failed: {0}",
+    r"Job aborted due to stage failure: (.+)": "Spark could not finish the application: {0}",
 }
 
 
-def reason_of(error: Exception) -> str | None:
-    """Return the reason in one sentence; None if the judge itself is wrong."""
+def reason_of(error: Exception) -> str:
+    """Return the reason in one sentence."""
     if isinstance(error, EvidenceError):
         return str(error)
     if isinstance(error, OSError):
         return f"The run folder could not be read or written: {error}"
-    text = str(error)
     for pattern, reason in _REASONS.items():
-        if found := re.search(pattern, text):
+        if found := re.search(pattern, str(error)):
             return reason.format(*(group.strip()[:300] for group in found.groups()))
-    return None
+    return f"The judge itself failed: {type(error).__name__}: {str(error).partition(chr(10))[0]}"

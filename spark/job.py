@@ -19,6 +19,7 @@ from evidence.tables import write_table
 from expectations import checkpoint
 from expectations.suites import validate
 from history.anomalies import SEVERITY
+from history.errors import EvidenceError
 from history.folder import RunFolder, write_atomically
 from history.product import judge_digest
 from history.remote import path_of, written_here
@@ -61,10 +62,9 @@ def judge_folder(folder: RunFolder, spreading: Callable[[RunFolder], Spread]) ->
         run = open_folder(folder)
         _conclude(run, judge_run(run, spreading(folder)))
     except Exception as error:  # a crash proves nothing, and other runs wait
-        reason = reason_of(error)
-        if reason is None:
+        if not isinstance(error, EvidenceError):
             log.exception("judging %s", folder.path)
-        _unknown(folder, reason or f"The judge itself failed: {type(error).__name__}: {error}")
+        _unknown(folder, reason_of(error))
 
 
 def _conclude(run: Run, judged: Judged) -> None:

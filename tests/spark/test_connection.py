@@ -20,7 +20,7 @@ def read(connection, **extra):
 
 def test_the_master_is_local_by_default():
     """Without a connection Spark runs locally on all cores."""
-    assert spark_connection({}) == SparkConnection("local[*]", "client", {})
+    assert spark_connection({}) == SparkConnection("local[*,4]", "client", {})
     assert spark_connection({}).is_local
 
 
@@ -31,6 +31,8 @@ def test_the_master_is_local_by_default():
         ({"conn_type": "spark", "host": "spark://10.0.0.1:7077,10.0.0.2:7077"}, "spark://10.0.0.1:7077,10.0.0.2:7077"),
         ({"conn_type": "spark", "host": "10.0.0.1", "port": 7077}, "spark://10.0.0.1:7077"),
         ({"conn_type": "spark", "host": "local[2]"}, "local[2]"),
+        ({"conn_type": "spark", "host": "sc://10.0.0.1", "port": 15002}, "sc://10.0.0.1:15002"),
+        ({"conn_type": "spark", "host": "sc://far/;use_ssl=true;token=x"}, "sc://far/;use_ssl=true;token=x"),
         (YARN, "yarn"),
         (KUBERNETES, "k8s://https://10.0.0.1:6443"),
         ({"conn_type": "k8s", "host": "https://10.0.0.1", "port": 6443}, "k8s://https://10.0.0.1:6443"),
@@ -50,6 +52,15 @@ def test_the_master_is_put_together_as_airflows_provider_does(connection, master
 def test_one_process_is_told_from_a_cluster(master, is_local):
     """Only local masters are one process; Spark's local-cluster starts executors."""
     assert SparkConnection(master).is_local == is_local
+
+
+@pytest.mark.parametrize(
+    ("master", "job"),
+    [("local[*]", "job"), ("spark://a:7077", "cluster_job"), ("yarn", "cluster_job"), ("sc://a:15002", "connect_job")],
+)
+def test_each_kind_of_master_has_its_job(master, job):
+    """One process, a cluster and Spark Connect are judged by different modules."""
+    assert SparkConnection(master).job == job
 
 
 def test_fields_become_sparks_settings():
@@ -131,6 +142,8 @@ def test_a_refusal_keeps_passwords_to_itself():
     [
         ({"conn_type": "spark", "host": "spark://10.0.0.1"}, {}, "spark://10.0.0.1 is no Spark master"),
         ({"conn_type": "spark", "host": "far"}, {}, "far is no Spark master"),
+        ({"conn_type": "spark", "host": "sc://far/token=hunter2"}, {}, "sc://far/token=hunter2 is no Spark master"),
+        ({"conn_type": "spark", "host": "sc://far"}, {"executor-memory": "2g"}, "executor-memory is of the server's"),
         (STANDALONE, {"executor_memory": "2g"}, "no field executor_memory; did you mean executor-memory?"),
         (STANDALONE, {"colour": "red"}, "no field colour; it takes conf, deploy-mode"),
         (STANDALONE, {"namespace": "kafka"}, "has a meaning for k8s:// alone, not for spark://10.0.0.1:7077"),
