@@ -24,7 +24,7 @@ class KnownBug:
 
 
 def _from_too_high(evidence: Row, lines: Sequence[Row]) -> Row | None:
-    """Return the line whose old HW the probe saw, or that lowers the HW from above a read offset (I16)."""
+    """Return the line that lowers the HW from the shown one, or from above a read offset."""
     shown, read = evidence.get("hw_read_first", evidence.get("floor")), evidence.get("offset", -1)
     return next(
         (
