@@ -152,7 +152,6 @@ class Kind:
 
     @property
     def example(self) -> dict[str, str]:
-        """Return the first example's options."""
         words = shlex.split(self.examples[0])[1:]
         return {
             flag.removeprefix("--").replace("-", "_"): value

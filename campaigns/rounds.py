@@ -104,7 +104,7 @@ def decide(folder: CampaignFolder, places: Places) -> list[Item]:
     campaign, rounds = folder.read_plan(), _read(folder)
     kind = kinds.of(campaign.kind)
     if kind.search:
-        items, is_final = kind.search.next_items(folder, places), True
+        items, is_final = kind.search.next_items(folder, places), True  # it reads the runs anew each round
     elif rounds:
         return []
     else:

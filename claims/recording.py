@@ -35,7 +35,6 @@ class Recording:
 
     @property
     def described(self) -> list[Event]:
-        """Return the brokers' descriptions of a topic."""
         return [event for event in self.run.events if event.kind == "described"]
 
     def faults(self, step: str) -> Iterator[BrokerStop]:

@@ -99,7 +99,6 @@ class Rest(NamedTuple):
 
     @property
     def least(self) -> int:
-        """Return the least in the ISR."""
         return min(int(self.seen.leo[self.known[member]]) for member in self.state.isr)
 
     @property

@@ -32,6 +32,7 @@ def record_remotely(
 
     Raises:
         BadInput: a request is impossible; nothing was triggered.
+        KeyboardInterrupt: after the workers' teardown.
     """
     address = Address.named()
     if address is None or not upload:
@@ -50,6 +51,7 @@ def record_remotely(
         conf["scenario"] = read_mapping(file_of(scenario), what="The scenario")
     progress = TaskLogs(airflow, dag_id, run_id, say)
     limit_s = end_limit_s(planned)
+    # No salvage: the run's folder is the workers'.
     succeeded = run_dag(airflow, dag_id, conf, run_id=run_id, progress=progress, salvage=tuple, limit_s=limit_s)
     progress.show()
     return _concluded(airflow, dag_id, run_id, upload, planned.name, succeeded=succeeded)
@@ -70,5 +72,6 @@ def _concluded(airflow: Airflow, dag_id: str, run_id: str, upload: str, scenario
     verdict = verdict_of(run)
     code = EXIT_CODES[verdict] if succeeded or verdict == "fail" else UNKNOWN
     lines = [str(run.read_verdict().get("sentence") or "The judge wrote no verdict."), f"run: {run.path}"]
-    error = f"A task failed. {log}" if code == UNKNOWN else ""
+    failed = "" if verdict == "unknown" else "The verdict is valid, but a task failed. "
+    error = f"{failed}{log}" if code == UNKNOWN else ""
     return Outcome(code, [*lines, f"verdict: {verdict}"], facts_of(run), error, cases_of(run, scenario))

@@ -21,7 +21,7 @@ Row = Mapping[str, Any]
 Transaction = tuple[str, int]  # producer, number
 
 SLACK_NS = 100_000_000  # controller times are wall-clock milliseconds
-UNFENCED_NS = 2_000_000_000  # a fenced but live follower can still advance the high watermark this long
+UNFENCED_NS = 2_000_000_000  # a fenced follower, or a former leader, may go on as before this long
 SETTLE_NS = 3_000_000_000  # three times a parked fetch's wait plus the next fetch
 MARKERS_NS = 10_000_000_000  # for the markers of an aborted transaction
 STALE_METADATA_NS = 2_000_000_000  # a broker's metadata may be stale this long

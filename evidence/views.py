@@ -53,7 +53,7 @@ def leaders(views: Views) -> dict[tuple[int, int], int]:
 
 
 def first_leaders(views: Views) -> dict[int, tuple[int, int]]:
-    """Return epoch → (smallest leader, first observation)."""
+    """Return epoch → (leader, first observation); of two leaders, which I19 reports, the smaller."""
     found: dict[int, tuple[int, int]] = {}
     for (epoch, leader), seen_ns in sorted(leaders(views).items()):
         known = found.get(epoch, (leader, seen_ns))
@@ -131,7 +131,7 @@ def _broker(name: str) -> int:
 
 
 def final_isr(views: Views) -> tuple[int, ...]:
-    """Return the members in every observer's last view: disconnected ones list former members."""
+    """Return the members in the last views of all observers, as those of a disconnected one are stale."""
     known = views.take((views.epoch != NULL) & (views.isr >= 0))
     if not len(known):
         return ()

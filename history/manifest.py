@@ -143,7 +143,6 @@ class Manifest(_Model):
 
     @property
     def foreign(self) -> bool:
-        """Return whether the history was imported."""
         return self.origin not in ("recorded", "attached", "watched")
 
     @property

@@ -1,4 +1,4 @@
-"""Object store paths (``s3://bucket/runs/x``) with ``pathlib``'s methods.
+"""Object store paths (``s3://bucket/runs/x``) with some of ``pathlib``'s methods.
 
 A folder exists if objects exist below it.
 """
@@ -78,7 +78,7 @@ class PureRemotePath:
         return type(self)(self.store, self.inner.with_name(name))
 
     def relative_to(self, other: PureRemotePath) -> PurePosixPath:
-        return self.inner.relative_to(other.inner)
+        return PurePosixPath(self.store, self.inner).relative_to(PurePosixPath(other.store, other.inner))
 
 
 @dataclass(frozen=True, order=True)

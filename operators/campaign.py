@@ -1,4 +1,4 @@
-"""Wrap calls of ``campaigns.rounds`` and ``campaigns.runner`` in Airflow steps.
+"""Wrap calls of ``campaigns.rounds`` and ``campaigns.runner`` in the steps of ``operators.campaign_dag``.
 
 Functions import heavy modules, because Airflow parses this file often.
 """
@@ -159,7 +159,7 @@ class ListItems(CampaignStep):
 
 
 class RecordItem(CampaignStep, TriggerDagRunOperator):
-    """Trigger the DAG of an item's scenario, and wait for it without a worker; return the run folder.
+    """Trigger the DAG of an item's scenario, and wait for it without a worker; return the new run folder, if any.
 
     A retry follows if the run broke before its first fault.
 
@@ -189,6 +189,7 @@ class RecordItem(CampaignStep, TriggerDagRunOperator):
             self.log.info("%s has its run", item.name)
             return
         self.trigger_dag_id, self.conf = request(item, folder.read_plan(), places(context), self.at_once)
+        # Clearing a task raises max_tries.
         is_retry, before = task.try_number > task.max_tries - (self.retries or 0) + 1, ""
         for number in count(1):
             self.trigger_run_id = rounds.item_run_id(folder, item.name, number)

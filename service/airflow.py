@@ -51,7 +51,7 @@ _CALM = {
     "AIRFLOW__SCHEDULER__SCHEDULER_IDLE_SLEEP_TIME": "0.2",
 }
 _UP_LIMIT_S = 120.0
-_DOWN_LIMIT_S = 4.0  # ended components free memory for seconds
+_DOWN_LIMIT_S = 4.0  # to end; freeing their memory takes seconds
 _ANSWER_LIMIT_S = 60.0  # SQLite's lock
 # The api-server may wait on the event loop that must release the lock; clients ask again.
 _API_LOCK_S = 5.0
@@ -265,7 +265,7 @@ def _database(address: str | None) -> dict[str, str]:
 
 
 def down(home: Path | None = None) -> bool:
-    """End all of Airflow with orphaned workers; return whether any of it ran."""
+    """End all of Airflow with orphaned workers; return whether any of it ran. A teardown has 4 s to end."""
     home = home or own_home()
     found = ending = _processes(home)
     for end in (psutil.Process.terminate, psutil.Process.kill):

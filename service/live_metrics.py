@@ -115,7 +115,6 @@ class LiveRun:
         self._views: dict[tuple[Any, ...], Mapping[str, Any]] = {}
 
     def seconds(self, t_ns: int) -> float:
-        """Return the seconds since the first event."""
         return (t_ns - self.events[0].t_ns) / 1e9
 
     def add_to(self, families: Mapping[str, Any]) -> None:

@@ -26,7 +26,6 @@ class TaskLogs:
             self.show()
 
     def show(self) -> None:
-        """Print what is new."""
         self._looked_s = time.monotonic()
         tasks = self._airflow.task_instances(self._dag_id, self._run_id)
         self.running = ", ".join(each.task_id for each in tasks if each.state in ACTIVE_TASK)

@@ -124,7 +124,6 @@ class Settings(Strict):
 
     @property
     def on_clusters(self) -> bool:
-        """Return whether somebody else runs what is compared."""
         return bool(self.base.cluster)
 
     @model_validator(mode="after")

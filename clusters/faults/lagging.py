@@ -62,9 +62,7 @@ Sizes = Mapping[tuple[int, TopicPartition], int]
 class Valve(Protocol):
     """Limit the follower's replication until ``open``."""
 
-    def tick(self) -> None:
-        """Observe, adjust and wait once."""
-        ...
+    def tick(self) -> None: ...
 
     def open(self) -> None: ...
 

@@ -261,7 +261,6 @@ class PhaseRun:
             self.world.guard.before_fault(brokers, is_first=not self._active)
 
     def heal(self, fault: Fault) -> None:
-        """End a fault and verify the recovery."""
         record_exits(self.world)  # earlier exits go under this fault
         self._record_fault("heal", fault)
         if fault.ends_nodes == "heal":

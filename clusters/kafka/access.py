@@ -103,7 +103,6 @@ class Access:
         return self.context.wrap_socket(sock, server_hostname=host) if self.context else sock
 
     def conversation(self) -> Any:
-        """Return kafka-python's side of a SASL login."""
         return get_sasl_mechanism(self.sasl)(**self._kafka_python_login())
 
     def java(self) -> dict[str, str]:

@@ -87,7 +87,6 @@ class Plan(_Planned):
 
     @property
     def runtime(self) -> Literal["docker", "process"]:
-        """Return where clients run."""
         return self.cluster.runtime if isinstance(self.cluster, MadeCluster) else "process"
 
     @property

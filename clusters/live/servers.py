@@ -59,9 +59,7 @@ class Servers(Protocol):
         """Start a server; return what its event ``node_started`` has in addition."""
         ...
 
-    def kill(self, node: Node, signal: str) -> None:
-        """Send SIGKILL or SIGTERM."""
-        ...
+    def kill(self, node: Node, signal: str) -> None: ...
 
     def pause(self, node: Node) -> None: ...
 
@@ -90,7 +88,6 @@ class Servers(Protocol):
         return [*self.metadata_nodes, *self.brokers.values()]
 
     def node(self, number: int) -> Node:
-        """Return the broker or controller with this id."""
         return next(node for node in self.nodes if node.node_id == number)
 
 
@@ -157,7 +154,6 @@ class MadeServers(Servers):
         return self._runtime.exit_status(node.name)
 
     def build_of(self, node: Node) -> Build:
-        """Return the Kafka build that a server uses from its next start."""
         return self._plan.made.builds.get(self._binaries().get(node.name, ""), self._plan.made.build)
 
     def class_archive(self, jars: Path) -> Path | None:

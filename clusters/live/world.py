@@ -156,7 +156,6 @@ class World:
         return described(node, self.state(node))
 
     def incarnation(self, node: Node) -> int:
-        """Return the number of starts of a node."""
         return self._incarnations().get(node.name, 0)
 
     def _incarnations(self) -> dict[str, int]:
@@ -178,5 +177,4 @@ class World:
         return topic.assigned(partition.partition, self.scenario.cluster.broker_ids)
 
     def partitions_of(self, number: int) -> list[TopicPartition]:
-        """Return a broker's current partitions."""
         return [partition for partition in self.partitions if number in self.replicas(partition)]

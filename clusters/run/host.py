@@ -27,7 +27,7 @@ ALONE = 1
 AT_ONCE = max(2, os.cpu_count() or 1)
 HOST = Path("/tmp/plimsoll.host")  # whatever TMPDIR is: all users need the same folder
 LOOK_S = 1.0
-_LONGEST_S = 86_400.0  # of another user's run, whose lease cannot be read
+_LONGEST_S = 86_400.0  # of a run's place, since another user's lease cannot be read
 _FORGOTTEN_S = 60.0  # a guest that did not ask again no longer waits
 
 Tell = Callable[[str], object]
@@ -113,7 +113,7 @@ def _entry(name: str) -> Path:
 
 def _ask(entry: Path, guest: Guest) -> str:
     with _locked():
-        before = _read(entry) or guest
+        before = _read(entry) or guest  # it keeps its turn
         mine = before._replace(run=guest.run, who=guest.who, at_once=guest.at_once)
         why = "" if mine.is_admitted else _obstacle(mine, list(_others(entry)))
         with suppress(OSError):  # runs need no space in /tmp

@@ -153,7 +153,7 @@ def tear_down(run: Path) -> list[str]:
 
 def _remove_all(run: Path) -> list[str]:
     removed = open_runtime("process", run).remove_all()
-    # A slow daemon counts as none, unless the run is on Docker.
+    # A Docker daemon that is slow is left out, unless the run is on it.
     if _is_planned(run, "runtime", "docker") or choose_runtime("auto") == "docker":
         removed += open_runtime("docker", run).remove_all()
     return removed

@@ -21,7 +21,7 @@ from evidence.partition import PartitionEvidence
 from evidence.sources import Source
 from history.partition import TopicPartition
 
-MAX_EXAMPLES = 1_000  # per kind and partition, and again in total
+MAX_EXAMPLES = 1_000  # per kind, of one partition and of all
 
 
 class Kind(NamedTuple):
@@ -124,7 +124,7 @@ class Tally:
 
     checked: int = 0
     violations: int = 0
-    first: tuple[int, TopicPartition, str] | None = None  # time (0: none), partition, evidence as JSON
+    first: tuple[int, TopicPartition, str] | None = None  # time (0: none, comes first), partition, evidence
 
     def add(self, checked: int, violations: int, first: tuple[int, TopicPartition, str] | None) -> None:
         self.checked += checked

@@ -24,8 +24,17 @@ class KnownBug:
 
 
 def _from_too_high(evidence: Row, lines: Sequence[Row]) -> Row | None:
-    shown = evidence.get("hw_read_first", evidence.get("floor"))
-    return next((line for line in lines if line["previous_high_watermark"] == shown), None)
+    """Return the line that lowers the HW from the shown one, or from above a read offset."""
+    shown, read = evidence.get("hw_read_first", evidence.get("floor")), evidence.get("offset", -1)
+    return next(
+        (
+            line
+            for line in lines
+            if line["previous_high_watermark"] == shown
+            or line["high_watermark"] <= read < line["previous_high_watermark"]
+        ),
+        None,
+    )
 
 
 def _cut_to_its_end(evidence: Row, lines: Sequence[Row]) -> Row | None:
@@ -56,7 +65,7 @@ KNOWN_BUGS = (
     KnownBug(
         "KAFKA-14704",
         "a follower raises its high watermark before it truncates its log",
-        frozenset({"I2", "I6"}),
+        frozenset({"I2", "I6", "I16"}),
         "hw_lowered",
         _from_too_high,
     ),

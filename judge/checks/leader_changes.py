@@ -25,7 +25,8 @@ class Loss(NamedTuple):
     """An event that may have removed records: those from ``from_offset`` on that were acknowledged since ``since_ns``.
 
     No observation before ``begun_ns`` can show its effects. ``acceptors``: the brokers that may have accepted the
-    records, and until when. ``missing``: the missing evidence that would show whether the event happened.
+    records, and until when; without one the event explains no loss. ``missing``: the missing evidence that would show
+    whether the event happened.
     """
 
     causes: frozenset[str]
@@ -141,9 +142,9 @@ def _leader_changes(of: PartitionEvidence, missing: Sequence[HistoryGap], known:
     if not states:
         return
     unknown = {place for gap in missing for place in range(gap.first + 1, gap.last + 1)}
-    left = {epoch for broker, epoch, _ in of.epochs if broker == states[-1].leader}
+    left = {epoch for broker, epoch, _ in of.epochs if broker == states[-1].leader}  # in the last leader's log
     until_ns: dict[int, int] = {}  # former leader → when it last accepted records
-    begun = led = states[0]
+    begun = led = states[0]  # the first states of the present leader, and of its epoch
     for place, (before, after) in enumerate(pairwise(states), 1):
         unclean = is_unclean(before, after)
         if before.leader_epoch > led.leader_epoch:
@@ -157,6 +158,7 @@ def _leader_changes(of: PartitionEvidence, missing: Sequence[HistoryGap], known:
             continue
         if begun.leader >= 0:
             causes, begun_ns = _UNCLEAN if unclean else _CLEAN, after.t_ns or 0
+            # none if the epoch did not rise
             acceptor = ((begun.leader, until_ns[begun.leader]),) if begun.leader in until_ns else ()
             starts = [start for epoch, start in of.epoch_starts.items() if epoch >= after.leader_epoch]
             yield Loss(causes, min(starts, default=0), NULL, begun_ns, acceptor)

@@ -33,7 +33,7 @@ TOGETHER = 6  # runs that one application judges
 
 
 class Claim(NamedTuple):
-    """A scenario's expected result on a version of Kafka; ``variant`` names its ``changes``."""
+    """What a passing run of a scenario shows on a version of Kafka; ``variant`` names its ``changes``."""
 
     scenario: str
     kafka: str
@@ -46,14 +46,19 @@ class Claim(NamedTuple):
     def key(self) -> tuple[str, str, str]:
         return self.scenario, self.kafka, self.variant
 
+    def met(self, row: dict[str, Any]) -> bool:
+        """Return whether a run shows it, and passed or failed only by known bugs."""
+        return passed(row) and self.shown(row)
+
+
+def passed(row: dict[str, Any]) -> bool:
+    """Return whether a run passed, or failed only by known bugs."""
+    return row["verdict"] == "pass" or bool(row.get("known_bugs"))
+
 
 def nothing_found(row: dict[str, Any]) -> bool:
-    """Return whether a run passed without anomalies, or failed only by known bugs.
-
-    A version's designed behaviour is not an anomaly.
-    """
-    told = row["verdict"] == "pass" or bool(row.get("known_bugs"))
-    return told and set(row["anomalies"]) <= {"behaviour_change"}
+    """Return whether a run passed without anomalies; a version's designed behaviour is none."""
+    return passed(row) and set(row["anomalies"]) <= {"behaviour_change"}
 
 
 CLEAN = "pass, 0 anomalies"

@@ -157,6 +157,15 @@ def test_a_folder_is_removed_with_all_below_it(tmp_path, there):
     remove_tree(tmp_path / "absent")
 
 
+def test_a_path_is_relative_to_a_folder_of_its_own_store_alone():
+    """The rest of the path is returned; a folder of another bucket is none of its parents, as in pathlib."""
+    path = RemotePath("s3://bucket", PurePosixPath("runs/x"))
+    assert path.relative_to(RemotePath("s3://bucket", PurePosixPath())) == PurePosixPath("runs/x")
+    assert path.relative_to(RemotePath("s3://bucket", PurePosixPath("runs"))) == PurePosixPath("x")
+    with pytest.raises(ValueError, match="not in the subpath"):
+        path.relative_to(RemotePath("s3://other", PurePosixPath("runs")))
+
+
 def test_urls_become_paths_in_a_store():
     """URLs become paths in a store, and others local paths."""
     path = path_of("s3://bucket/runs/x/")

@@ -21,7 +21,7 @@ ISSUES = "https://issues.apache.org/jira/browse"
 LINKS = {"KIP-966": "https://cwiki.apache.org/confluence/display/KAFKA/KIP-966%3A+Eligible+Leader+Replicas"}
 READ = {  # versions whose bytecode was read
     "HW-WAITS": "2.8.0, 3.0.2, 3.1.0, 3.5.2, 3.6.0, 3.9.1, 4.4.0",
-    "STALE-HW": "3.3.2, 3.4.0, 3.4.1, 3.5.2, 3.6.2, 3.9.2, 4.0.0, 4.3.0, 4.4.0",
+    "STALE-HW": "3.3.2, 3.4.0, 3.4.1, 3.5.2, 3.6.2, 3.9.1, 3.9.2, 4.0.0, 4.3.0, 4.4.0",
     "STALE-ISR": "3.9.1",
 }
 Row = Mapping[str, Any]

@@ -127,8 +127,8 @@ def soaked(rows: Rows) -> str:
     A row with a reason in ``withdrawn`` does not count.
     """
     bugs = [" and ".join(row.get("known_bugs", ())) for row in rows]
-    told = ", ".join(
-        f"{row['mode']} {row['minutes']:.0f} min, {row['verdict']}{f' by {bug}' if bug else ''}{_withdrawn(row)}"
+    told = "; ".join(
+        f"{row['mode']} {row['minutes']:.0f} min: {row['verdict']}{f' by {bug}' if bug else ''}{_withdrawn(row)}"
         for row, bug in zip(rows, bugs, strict=True)
     )
     valid = [(row, bug) for row, bug in zip(rows, bugs, strict=True) if "withdrawn" not in row]
@@ -137,15 +137,15 @@ def soaked(rows: Rows) -> str:
     grew = max(share for row in rows for name, share in row["grew"].items() if not soak.KAFKAS_OWN.match(name))
     most = {name: max(row["most_mb"].get(name, 0) for row in rows) for name in soak.WATCHED}
     return (
-        f"{told}: {accuse} of {len(valid)} report another violation, {left} invariants were not judged; "
-        f"Plimsoll's own processes grew by at most {grew:.0%}; "
-        f"at most {', '.join(f'{mb:,} MB of {name}' for name, mb in most.items())}; "
-        f"a record takes at most {max(row['record_mb'] for row in rows):,} MB"
+        f"{told}. {accuse} of {len(valid)} valid verdicts report another violation, {left} invariants were not judged. "
+        f"Plimsoll's processes grew by at most {grew:.0%}; "
+        f"peaks: {', '.join(f'{mb:,} MB ({name})' for name, mb in most.items())}; "
+        f"a recording has at most {max(row['record_mb'] for row in rows):,} MB"
     )
 
 
 def _withdrawn(row: Row) -> str:
-    return f" (verdict withdrawn: {row['withdrawn']})" if "withdrawn" in row else ""
+    return f", withdrawn: {row['withdrawn']}" if "withdrawn" in row else ""
 
 
 def drawn(rows: Rows) -> str:

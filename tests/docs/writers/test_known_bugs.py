@@ -36,7 +36,7 @@ def test_tries_are_counted_by_version() -> None:
 
     assert f"| {ISSUE} | {BUG.title} | from 2.7.0 to before 3.1.0 | 3.0.2: 2 of 2<br>3.0.1: 0 of 1 | " in page
     assert f" | 3.1.2: 0 of 1 | I10 | – | `make known-bugs BUGS={BUG.name}` |\n" in page
-    assert "in 6 tries, on 2026-11-21" in page
+    assert "in 6 recorded tries, on 2026-11-21" in page
 
 
 def test_a_withdrawn_try_does_not_count() -> None:

@@ -80,17 +80,17 @@ def test_soaks_are_told_by_what_grew_most_of_our_own() -> None:
     other |= {"record_mb": 1470, "invariants": {"I1": "pass", "I2": "unknown"}}
 
     assert promises.soaked([row, other]) == (
-        "kraft 61 min, pass, zookeeper 60 min, unknown: 0 of 2 report another violation, 1 invariants were not "
-        "judged; Plimsoll's own processes grew by at most 3%; at most 90 MB of drain, 300 MB of driver, "
-        "1,200 MB of driver's JVM; a record takes at most 1,470 MB"
+        "kraft 61 min: pass; zookeeper 60 min: unknown. 0 of 2 valid verdicts report another violation, 1 invariants "
+        "were not judged. Plimsoll's processes grew by at most 3%; peaks: 90 MB (drain), 300 MB (driver), "
+        "1,200 MB (driver's JVM); a recording has at most 1,470 MB"
     )
 
 
 @pytest.mark.parametrize(
     ("bugs", "told"),
     [
-        (["STALE-ISR"], "kraft 61 min, fail by STALE-ISR: 0 of 1 report another violation"),
-        ([], "kraft 61 min, fail: 1 of 1 report another violation"),
+        (["STALE-ISR"], "kraft 61 min: fail by STALE-ISR. 0 of 1 valid verdicts report another violation"),
+        ([], "kraft 61 min: fail. 1 of 1 valid verdicts report another violation"),
     ],
 )
 def test_a_bug_of_kafka_is_no_false_finding_of_a_soak(bugs: list[str], told: str) -> None:
@@ -106,7 +106,7 @@ def test_a_soak_whose_verdict_was_withdrawn_accuses_nobody() -> None:
     row |= {"grew": {"prober": 0.0}, "most_mb": {}, "record_mb": 9}
 
     assert promises.soaked([row | {"withdrawn": "wrong"}, row]).startswith(
-        "kraft 61 min, fail (verdict withdrawn: wrong), kraft 61 min, fail: 1 of 1 report another violation"
+        "kraft 61 min: fail, withdrawn: wrong; kraft 61 min: fail. 1 of 1 valid verdicts report another violation"
     )
 
 

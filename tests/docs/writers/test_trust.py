@@ -82,18 +82,44 @@ def test_a_known_bug_is_no_false_alarm() -> None:
 
     assert "**1 false alarms in 3 clean runs**" in text
     assert "1 more are unknown" in text
-    assert "In 1 an invariant was violated by a bug" in text
+    assert "In 1 of them the broker's log shows a known bug" in text
+
+
+CONTROL = {"scenario": "acks1_lag_leader_kill", "kafka": "3.9.1", "duplicate_copies": 0, "recount_agrees": True}
+CONTROL |= {"verdict": "pass", "lost": 1000, "known_bugs": [], "reasons": []}
+FAILED = CONTROL | {"verdict": "fail", "reasons": ["3 x lost_write is permitted here.", "I10 (without produce) fails."]}
+
+
+def told(*rows: dict[str, Any]) -> list[str]:
+    """Return the table's lines, from the verdicts on."""
+    return [line.split("records lost | ")[1] for line in trust.scenarios(rows) if line.startswith("| `")]
 
 
 def test_repeated_runs_are_told_with_their_bound() -> None:
     """Repeated runs are shown with their confidence limit; a scenario without runs has no line."""
-    row = {"scenario": "acks1_lag_leader_kill", "kafka": "3.9.1", "duplicate_copies": 0, "recount_agrees": True}
-    lines = trust.scenarios([{**row, "lost": 1000 * n} for n in range(10)])
+    rows = [CONTROL | {"lost": 1000 * n} for n in range(10)]
 
-    told = "acknowledged records lost | 9 of 10 | 61% | 0 to 9,000 | 0"
-    wanted = f"| `acks1_lag_leader_kill` | 3.9.1 | {told} |"
-    assert [line for line in lines if line.startswith("| `")] == [wanted]
-    assert "agrees in **10 of 10** runs" in " ".join(lines)
+    assert told(*rows) == ["10 pass | 9 | 61% | 0 to 9,000 | 0 |"]
+    assert "agrees in **10 of 10** runs" in " ".join(trust.scenarios(rows))
+
+
+def test_a_control_that_fails_is_not_met() -> None:
+    """A run that shows its anomaly and fails is not met, unless a known bug explains it; its invariants are named."""
+    bug = FAILED | {"known_bugs": ["STALE-HW"]}
+
+    assert told(CONTROL, FAILED) == ["1 pass, 1 fail (I10) | 1 | 3% | 1,000 | 0 |"]
+    assert told(CONTROL, bug) == ["1 pass, 1 fail (STALE-HW) | 2 | 22% | 1,000 | 0 |"]
+    assert told(CONTROL | {"verdict": "unknown"}) == ["1 unknown | 0 | 0% | 1,000 | 0 |"]
+
+
+def test_each_unexplained_failure_has_a_note() -> None:
+    """The page explains every repeated run that fails without a known bug."""
+    rows = read(reliability.RESULTS)
+
+    assert all("note" in row for row in rows if row["verdict"] == "fail" and not row["known_bugs"])
+    assert trust.scenarios([FAILED | {"note": "a cause."}])[-1] == (
+        "The 1 failed runs of `acks1_lag_leader_kill`: a cause."
+    )
 
 
 def test_comparisons_are_counted_with_bounds() -> None:

@@ -8,7 +8,7 @@ from judge.checks.known_bugs import named
 
 BROKEN = {"invariant": "I2", "verdict": "fail", "reason": "first violation on orders-0"}
 BROKEN |= {"evidence": None, "known_bug": ""}
-LINE = {"kind": "hw_lowered", "broker_id": 2, "line": 31, "previous_high_watermark": 9159}
+LINE = {"kind": "hw_lowered", "broker_id": 2, "line": 31, "previous_high_watermark": 9159, "high_watermark": 9100}
 
 
 def reason(version="2.8.2", line=None, *, invariant="I2", field="hw_read_first", **evidence):
@@ -26,6 +26,25 @@ def test_kafka_14704_is_named_with_its_line():
         "shows"
     )
     assert "KAFKA-14704" in reason("3.4.0", invariant="I6", field="floor")
+
+
+@pytest.mark.parametrize(
+    ("offset", "version", "is_named"),
+    [
+        (9158, "3.4.0", True),
+        (9100, "3.4.0", True),
+        (9159, "3.4.0", False),
+        (9099, "3.4.0", False),
+        (9100, "3.4.1", False),
+    ],
+)
+def test_a_read_of_a_record_above_the_lowered_high_watermark_is_kafka_14704(
+    offset: int, version: str, is_named: bool
+) -> None:
+    """I16 is KAFKA-14704 if a broker, of any id, lowered its HW from above the read offset to it or below."""
+    row = BROKEN | {"invariant": "I16", "evidence": json.dumps({"consumer_id": "read-1", "offset": offset})}
+
+    assert ("This is KAFKA-14704 (" in named([row], [version], [LINE])[0]["reason"]) is is_named
 
 
 def test_a_stale_high_watermark_is_named_where_the_log_was_cut() -> None:
@@ -90,7 +109,7 @@ def test_a_stale_isr_is_named_where_a_controller_was_refused_what_zookeeper_hold
     assert ("This is STALE-ISR (" in named([row], [version], [line])[0]["reason"]) is is_named
 
 
-@pytest.mark.parametrize("invariant", ["I2", "I6", "I10", "I38"])
+@pytest.mark.parametrize("invariant", ["I2", "I6", "I10", "I16", "I38"])
 def test_an_invariant_that_holds_has_no_bug(invariant: str) -> None:
     """An invariant that holds is not attributed to a bug."""
     row = BROKEN | {"invariant": invariant, "verdict": "pass", "reason": "", "evidence": None}
