@@ -66,7 +66,7 @@ class Tallies:
         """Count rows of a recorded table."""
         contract = CONTRACTS[table]
         self.rows[table] += rows.num_rows
-        rows = rows.unify_dictionaries().combine_chunks()
+        rows = rows.unify_dictionaries()
         for rule in contract.rules:
             if isinstance(rule, Unique):
                 self._add_keys(contract, rule, rows)
