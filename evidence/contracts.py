@@ -25,4 +25,4 @@ def complete(run: Run, tallies: Tallies, judged: Collection[TopicPartition]) -> 
             tallies.add_broken(name, UNCOUNTED, abs(recorded - tallies.rows[name]))
     for name in (*WHOLE, *BY_PARTITION):
         if undeclared := tables.undeclared(name):
-            tallies.add_broken(name, COLUMNS, len(undeclared), [{"column": column} for column in undeclared])
+            tallies.add_broken(name, COLUMNS, tallies.rows[name], [{"column": column} for column in undeclared])

@@ -22,12 +22,13 @@ _CURRENT = Lock()  # one context per process, although judging is parallel
 
 @dataclass(frozen=True)
 class Subject:
-    """What one expectation is about: a column of the suite's DataFrame, whose values are the failing rows."""
+    """What one expectation is about: a column of the suite's DataFrame, which has what failed, then examples."""
 
     name: str
     description: str
     severity: str
     failing: Sequence[str] = ()
+    examples: Sequence[str] = ()
 
 
 @dataclass(frozen=True)
@@ -99,9 +100,9 @@ def frame(subjects: Sequence[Subject]) -> Any:
     """
     import pandas as pd
 
-    rows = max([1, *(len(each.failing) for each in subjects)])
-    columns = {each.name: [*map(html.escape, each.failing), *[None] * (rows - len(each.failing))] for each in subjects}
-    return pd.DataFrame(columns, dtype=object)
+    found = {each.name: [*map(html.escape, [*each.failing, *each.examples])] for each in subjects}
+    rows = max(1, *map(len, found.values()))
+    return pd.DataFrame({name: [*of, *[None] * (rows - len(of))] for name, of in found.items()}, dtype=object)
 
 
 def _result(suite: str, subject: Subject, result: Any) -> Result:

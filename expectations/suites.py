@@ -15,7 +15,7 @@ import pyarrow as pa
 from expectations import checkpoint
 from expectations.checkpoint import Result, Subject
 from expectations.contracts import CONTRACTS
-from expectations.tallies import COLUMNS, NULLS, UNCOUNTED, Tallies
+from expectations.tallies import COLUMNS, MAX_EXAMPLES, NULLS, UNCOUNTED, Tallies
 from history.anomalies import SEVERITY
 from history.exit_codes import Verdict
 from history.manifest import Manifest
@@ -30,7 +30,7 @@ _OF_EVERY_TABLE = {
     NULLS: "they are known when a row is written",
     UNCOUNTED: "a check reads the rows of a partition",
 }
-SHOWN = 20  # values of an expectation in the library's pages
+Broken = tuple[int, Sequence[Mapping[str, Any]]]  # rows that break a rule, and the first of them
 _KEYS = ("producer_id", "seq", "offset")
 
 
@@ -151,13 +151,14 @@ def _anomalies(
 
     def subject(name: str, severity: str) -> Subject:
         why = f"Permitted to some producers: {permitted[name]}." if name in permitted else f"Promised by {setting}."
-        shown = [_case(row) for row in rows if row["anomaly"] == name][: SHOWN - 1]
+        shown = [_case(row) for row in rows if row["anomaly"] == name][:MAX_EXAMPLES]
         total = cases.get(name, len(shown))
         return Subject(
             name,
             f"{name} ({severity}): no case{' but permitted ones' if name in permitted else ''}. {why}",
             severity_of(severity),
-            [_number(total, "case"), *shown] if total else [],
+            [_number(total, "case")] if total else [],
+            shown,
         )
 
     return [subject(name, severity) for name, severity in SEVERITY.items() if name in judged]
@@ -190,11 +191,7 @@ def _contracts(tallies: Tallies, *, foreign: bool = False) -> list[Subject]:
 
     An import's clocks are unknown, so violations of its time order are only shown.
     """
-    broken: dict[tuple[str, str], str] = {
-        (table, rule): f"{rule} ({count:,} of {_number(tallies.rows[table], 'row')}, such as "
-        f"{'; '.join(map(_listed, examples)) or 'unknown'})"
-        for table, rule, count, examples in tallies.violations()
-    }
+    broken = {(table, rule): (count, examples) for table, rule, count, examples in tallies.violations()}
     return [
         subject
         for table in CONTRACTS
@@ -203,22 +200,22 @@ def _contracts(tallies: Tallies, *, foreign: bool = False) -> list[Subject]:
     ]
 
 
-def _of_table(table: str, rows: int, broken: Mapping[tuple[str, str], str], *, foreign: bool) -> Iterator[Subject]:
+def _of_table(table: str, rows: int, broken: Mapping[tuple[str, str], Broken], *, foreign: bool) -> Iterator[Subject]:
     rules: dict[str, dict[str, str]] = {"critical": dict(_OF_EVERY_TABLE), "warning": {}}
     for rule in CONTRACTS[table].rules:
         rules["warning" if foreign and rule.in_order else rule.severity][rule.name] = rule.why
+    counted = _number(rows, "row")
     for severity, of_severity in rules.items():
+        found = {name: broken[table, name] for name in of_severity if (table, name) in broken}
         if of_severity:
             yield Subject(
                 table if severity == "critical" else table + FOR_REVIEW,
                 "\n".join(
-                    [
-                        f"{_number(rows, 'row')}. Rules ({severity}):",
-                        *(f"– {name}: {why}" for name, why in of_severity.items()),
-                    ]
+                    [f"{counted}. Rules ({severity}):", *(f"– {name}: {why}" for name, why in of_severity.items())]
                 ),
                 severity,
-                [broken[table, name] for name in of_severity if (table, name) in broken],
+                [f"{name} ({count:,} of {counted})" for name, (count, _) in found.items()],
+                [f"{name}: {_listed(example)}" for name, (_, examples) in found.items() for example in examples],
             )
 
 

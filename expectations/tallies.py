@@ -21,7 +21,7 @@ from expectations.contracts import CONTRACTS, Contract, Term, Unique
 
 WHOLE = ("offsets", "usage")  # small tables, which the driver reads
 BY_PARTITION = [name for name in CONTRACTS if name not in WHOLE]
-MAX_EXAMPLES = 5  # failing rows of a rule
+MAX_EXAMPLES = 20  # failing rows of a rule
 COLUMNS, NULLS, UNCOUNTED = "declared columns", "no null in required columns", "every row has a partition"
 _BITS = 16  # numbers of a block
 _SPARSE = 1 << _BITS - 4  # fewer numbers take two bytes each
@@ -66,7 +66,7 @@ class Tallies:
         """Count rows of a recorded table."""
         contract = CONTRACTS[table]
         self.rows[table] += rows.num_rows
-        rows = rows.unify_dictionaries().combine_chunks()
+        rows = rows.unify_dictionaries()
         for rule in contract.rules:
             if isinstance(rule, Unique):
                 self._add_keys(contract, rule, rows)

@@ -9,7 +9,7 @@ import errno
 import io
 import re
 import shutil
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -249,11 +249,6 @@ def parquet_file(file: AnyPath, **options: Any) -> Any:
     if isinstance(file, Path):
         return pq.ParquetFile(file, **options)
     return pq.ParquetFile(file.key, filesystem=file.filesystem, pre_buffer=True, **options)
-
-
-def parquet_rows(files: Iterable[AnyPath]) -> int:
-    """Return the files' rows, from footers."""
-    return sum(parquet_file(file).metadata.num_rows for file in files)
 
 
 def read_parquet(source: AnyPath, **options: Any) -> Any:

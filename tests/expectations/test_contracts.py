@@ -243,10 +243,14 @@ TABLES = {
 SCHEMAS = RECORDED | {"imported": IMPORTED}
 
 
-def counted(name, rows, schema=None):
-    """Return the tallies of literal rows."""
-    tallies = Tallies()
-    tallies.add(name, pa.Table.from_pylist(rows, schema or SCHEMAS[name]))
+def counted(name, rows):
+    """Return the tallies of literal rows, with strings as the reader encodes them."""
+    tallies, table = Tallies(), pa.Table.from_pylist(rows, SCHEMAS[name])
+    for at, column in enumerate(table.columns):
+        if pa.types.is_string(column.type):
+            parts = [column.slice(start, 3).dictionary_encode().chunk(0) for start in range(0, len(column), 3)]
+            table = table.set_column(at, table.column_names[at], pa.chunked_array(parts))
+    tallies.add(name, table)
     return tallies
 
 

@@ -66,12 +66,12 @@ def test_null_equals_null():
 def test_all_rows_are_counted_and_the_first_are_shown():
     """All failing rows are counted, and the first ones in the order of the parts are shown with their keys."""
     parts = []
-    for seqs in (range(4), range(4, 8)):
+    for seqs in (range(15), range(15, 30)):
         rows = [sent(seq, offset=seq, outcome="fine") for seq in seqs]
         parts.append(Tallies())
-        parts[-1].add("sends", pa.Table.from_pylist([*rows, sent(9, offset=9)], RECORDED["sends"]))
+        parts[-1].add("sends", pa.Table.from_pylist([*rows, sent(99, offset=99)], RECORDED["sends"]))
     merged = Tallies().merge(parts)
     count, examples = next((count, rows) for _, rule, count, rows in merged.violations() if "outcome" in rule)
 
-    assert (count, merged.rows["sends"]) == (8, 10)
+    assert (count, merged.rows["sends"]) == (30, 32)
     assert examples == [{"producer_id": "load-1", "seq": seq, "outcome": "fine"} for seq in range(MAX_EXAMPLES)]

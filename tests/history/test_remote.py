@@ -13,7 +13,6 @@ from history.remote import (
     RemotePath,
     check_reachable,
     parquet_file,
-    parquet_rows,
     path_of,
     read_parquet,
     remove_tree,
@@ -136,7 +135,6 @@ def test_tables_have_the_same_bytes_in_a_store(tmp_path, there):
     for file in (tmp_path / "t.parquet", there / "t" / "t.parquet"):
         assert read_parquet(file).equals(table)
         assert parquet_file(file).read_row_group(0).equals(table)
-        assert parquet_rows([file, file]) == 2 * table.num_rows
 
 
 def test_what_only_writes_files_writes_them_here_first(tmp_path, there):
