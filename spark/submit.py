@@ -28,7 +28,10 @@ from spark.connection import EXECUTOR_LIMIT, NO_EXECUTOR, SparkConnection, spark
 
 ROOT = Path(__file__).parents[1]
 SPARK_HOME = Path(pyspark.__file__).parent
-_SHORT_LIVED = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"  # the JVM runs for seconds
+# The JVM runs for seconds, and verifying the locked jars' classes takes two of them.
+_SHORT_LIVED = (
+    "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:+UnlockDiagnosticVMOptions -XX:-BytecodeVerificationRemote"
+)
 _MASTER_LIMIT_S = 10.0
 # Partitions allocate and free large arrays. One allocator that unmaps them keeps a fifth less than the separate caches
 # of Arrow and numpy.
