@@ -17,7 +17,7 @@ from urllib.parse import parse_qsl, unquote, urlsplit
 from history.errors import BadInput
 
 _CONNECTION = "AIRFLOW_CONN_SPARK_DEFAULT"
-LOCAL = "local[*,4]"  # four tries of a task, as on a cluster
+LOCAL = "local[*,4]"
 
 # A field of extra → Spark's name, and the masters that it applies to (empty: all).
 FIELDS: dict[str, tuple[str, str]] = {
@@ -33,7 +33,7 @@ FIELDS: dict[str, tuple[str, str]] = {
 }
 # The provider polls its application with these; Plimsoll waits for spark-submit.
 _IGNORED = ("rest-scheme", "rest-port", "yarn_resourcemanager_webapp_address")
-_CONNECT = r"sc://[^/;:]+(:\d+)?(/(;[^;=]+=[^;]*)*)?"
+_OTHER_MASTERS = r"yarn|local(-cluster)?(\[.+\])?|sc://[^/;:]+(:\d+)?(/(;[^;=]+=[^;]*)*)?"
 _OTHERS = ("deploy-mode", "conf", "spark-binary")
 # How long work may wait while no executor answers the driver.
 EXECUTOR_LIMIT = "spark.plimsoll.executorTimeout"
@@ -116,17 +116,14 @@ def _master(kind: str, host: str, port: Any) -> str:
     whole = f"{host}{end}" if is_whole else f"{kind}://{host}{end}"
     scheme, _, rest = whole.partition("://")
     is_standalone = scheme == "spark" and all(re.fullmatch(r".+:\d+", each) for each in rest.split(","))
-    if not (
-        is_standalone
-        or scheme == "k8s"
-        or re.fullmatch(_CONNECT, whole)
-        or re.fullmatch(r"yarn|local(-cluster)?(\[.+\])?", whole)
-    ):
+    if not (is_standalone or scheme == "k8s" or re.fullmatch(_OTHER_MASTERS, whole)):
         raise BadInput(
             f"{_CONNECTION}: {whole.partition('/;')[0]} is no Spark master; it is local[*], yarn, spark://<host> with "
             "a port such as 7077, k8s://https://<host> with a port, or sc://<host> of Spark Connect."
         )
-    return whole
+    return re.sub(
+        r"^local(?:\[([^,]+)\])?$", lambda local: f"local[{local[1] or 1},4]", whole
+    )  # tries, as on a cluster
 
 
 def _checked(master: str, extra: Mapping[str, Any]) -> SparkConnection:

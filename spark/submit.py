@@ -28,7 +28,8 @@ from spark.connection import EXECUTOR_LIMIT, NO_EXECUTOR, SparkConnection, spark
 
 ROOT = Path(__file__).parents[1]
 SPARK_HOME = Path(pyspark.__file__).parent
-_SHORT_LIVED = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"  # the JVM runs for seconds
+# The JVM runs for seconds, and verifying the locked jars' classes takes one of them.
+_SHORT_LIVED = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:+UnlockDiagnosticVMOptions -XX:-BytecodeVerificationRemote"
 _MASTER_LIMIT_S = 10.0
 # Partitions allocate and free large arrays. One allocator that unmaps them keeps a fifth less than the separate caches
 # of Arrow and numpy.
@@ -37,7 +38,7 @@ _GIVEN_BACK = {
     "MALLOC_MMAP_THRESHOLD_": "4194304",
     "MALLOC_TRIM_THRESHOLD_": "33554432",
 }
-# A query of a thousand rows ends before code for it is compiled and its plan adapted (2 s of CPU).
+# A query of a thousand rows ends before code for it is compiled and its plan adapted (1 s of CPU).
 _SMALL_QUERIES = {
     "spark.sql.adaptive.enabled": "false",
     "spark.sql.codegen.wholeStage": "false",

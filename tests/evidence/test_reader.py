@@ -1,5 +1,7 @@
 """Tables read partition by partition, whatever their row groups."""
 
+from unittest.mock import Mock
+
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -68,6 +70,20 @@ def test_a_file_that_is_no_table_is_left_out(tmp_path):
     (folder.table("sends") / "torn.parquet").write_bytes(b"PAR1")
 
     assert numbers(folder, 0) == [0, 3, 6]
+
+
+@pytest.mark.parametrize(("error", "numbered"), [(OSError(5, "EIO"), None), (OSError("no footer"), [])])
+def test_a_file_that_another_try_may_read_is_not_left_out(tmp_path, monkeypatch, error, numbered):
+    """An I/O error is raised, so that no table lacks rows; a damaged file's error, without a number, is not."""
+    folder = RunFolder(tmp_path)
+    write(folder, ROWS)
+    monkeypatch.setattr("evidence.reader.parquet_file", Mock(side_effect=error))
+
+    if numbered is None:
+        with pytest.raises(OSError, match="EIO"):
+            numbers(folder, 0)
+    else:
+        assert numbers(folder, 0) == numbered
 
 
 def test_values_tell_producers_and_numbers_apart():

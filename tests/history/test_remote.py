@@ -12,6 +12,7 @@ from history.folder import RunFolder
 from history.remote import (
     RemotePath,
     check_reachable,
+    may_pass,
     parquet_file,
     path_of,
     read_parquet,
@@ -191,3 +192,11 @@ def test_a_url_that_cannot_be_used_is_bad_input(url, why):
         path_of(url)
     assert why in str(refused.value)
     assert "hidden" not in str(refused.value)
+
+
+def test_a_stores_error_may_pass_and_a_damaged_files_does_not():
+    """Errors of the system have a number, and a store's have none; a decoder's of a local file do not pass."""
+    assert may_pass(OSError(5, "EIO"), Path("runs"))
+    assert may_pass(OSError("AWS Error NETWORK_CONNECTION"), path_of("s3://bucket/runs"))
+    assert not may_pass(OSError("Corrupt snappy compressed data."), Path("runs"))
+    assert not may_pass(pa.ArrowInvalid("no Parquet"), path_of("s3://bucket/runs"))

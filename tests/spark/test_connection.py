@@ -30,7 +30,10 @@ def test_the_master_is_local_by_default():
         (STANDALONE, "spark://10.0.0.1:7077"),
         ({"conn_type": "spark", "host": "spark://10.0.0.1:7077,10.0.0.2:7077"}, "spark://10.0.0.1:7077,10.0.0.2:7077"),
         ({"conn_type": "spark", "host": "10.0.0.1", "port": 7077}, "spark://10.0.0.1:7077"),
-        ({"conn_type": "spark", "host": "local[2]"}, "local[2]"),
+        ({"conn_type": "spark", "host": "local[2]"}, "local[2,4]"),  # a task is tried four times
+        ({"conn_type": "spark", "host": "local"}, "local[1,4]"),
+        ({"conn_type": "spark", "host": "local[2,1]"}, "local[2,1]"),
+        ({"conn_type": "spark", "host": "local-cluster[2,1,1024]"}, "local-cluster[2,1,1024]"),
         ({"conn_type": "spark", "host": "sc://10.0.0.1", "port": 15002}, "sc://10.0.0.1:15002"),
         ({"conn_type": "spark", "host": "sc://far/;use_ssl=true;token=x"}, "sc://far/;use_ssl=true;token=x"),
         (YARN, "yarn"),
