@@ -1,9 +1,14 @@
 """The table of docs/verdicts.md of what each kind of run can judge."""
 
+from evidence.profiles import WATCHED, attached
+from evidence.sources import sources
 from history.anomalies import SEVERITY
+from history.manifest import ATTACHED
 from judge.checks import invariants
 from judge.run import CHECKS
+from tests.acceptance.profiles import RESULTS
 from tests.docs.writers.profiles import PROFILES, mark, pages, ranges, recorded, table
+from tests.rows import read
 
 
 def test_every_check_is_in_one_row() -> None:
@@ -43,6 +48,17 @@ def test_recorded_runs_are_listed_with_what_was_not_judged() -> None:
         "| run | clients | 20 | 9 | unknown: evidence is missing. |",
         "| run | – | 0 | 29 | rejected: No. |",
     ]
+
+
+def test_recorded_counts_are_those_of_the_first_table() -> None:
+    """A recorded run or watch judged the checks that its evidence allows; another count is out of date."""
+    with_logs = ATTACHED | sources("server logs")
+    segments = sources("segments", "epoch files")
+    kinds = [WATCHED, *map(attached, (ATTACHED, with_logs, ATTACHED | segments, with_logs | segments))]
+    judged = {kind.words: sum(mark(check, kind) != "–" for check in CHECKS.values()) for kind in kinds}
+    rows = [row for row in read(RESULTS) if row["evidence"]]
+    assert [row["judged"] for row in rows] == [judged[row["evidence"]] for row in rows]
+    assert [row["not_judged"] for row in rows] == [len(CHECKS) - row["judged"] for row in rows]
 
 
 def test_only_the_tables_are_written() -> None:
