@@ -167,10 +167,7 @@ def gather(run: RunFacts, facts: PartitionFacts, watch: Watch | None = None) -> 
     evidence = _watched(read, evidence, watch)
     for name in sorted(set(BY_PARTITION) - tallies.rows.keys()):  # no check of this run reads it
         read(name)
-    probed = of_replicas(
-        where, evidence.samples, run.spans, rows=tallies.rows["replicas"], isr_rows=tallies.rows["isr"]
-    )
-    return Gathered(evidence, _counts(evidence, logs).merge([probed, Counts(tallies=tallies)]))
+    return Gathered(evidence, _counts(evidence, logs, tallies))
 
 
 def _views(read: Reading, facts: PartitionFacts, names: Names, *, thin: bool) -> Views:
@@ -230,9 +227,12 @@ def samples_of(run: RunFacts, where: TopicPartition, looks: Looks) -> Samples:
     return found
 
 
-def _counts(of: PartitionEvidence, logs: _Logs) -> Counts:
+def _counts(of: PartitionEvidence, logs: _Logs, tallies: Tallies) -> Counts:
+    rows = tallies.rows
+    probed = of_replicas(of.where, of.samples, of.run.spans, rows=rows["replicas"], isr_rows=rows["isr"])
     of_partition = of_clients(of.sends, of.polls, of.seeks, of.names)
-    return of_partition.merge([of_logs(of.where, logs.ends, logs.unreadable, logs.gaps), of_copier(of)])
+    logged = of_logs(of.where, logs.ends, logs.unreadable, logs.gaps)
+    return of_partition.merge([logged, of_copier(of), probed, Counts(tallies=tallies)])
 
 
 def _drained(run: RunFacts, of: Input | None) -> Ints:

@@ -488,14 +488,13 @@ def test_a_log_of_which_all_was_deleted_is_whole(tmp_path):
 )
 def test_readers_that_reported_positions_are_in_the_table(tmp_path, told, readers, said):
     """Readers that reported a position must be in the positions table."""
-    history = clean()
-    history.events += [event(35 * S, "step", step="catch_up", detail={"told": dict.fromkeys(told, 34 * S)})]
+    history, of_readers = clean(), {"told": dict.fromkeys(told, 34 * S)}
+    history.events.append(event(35 * S, "step", step="catch_up", detail=of_readers))
     folder = history.write(tmp_path / "run")
     folder.table("positions").mkdir()
     row = {"topic": "orders", "partition": 0, "position": 50, "told_ns": 34 * S}
-    rows = pa.Table.from_pylist([row | {"reader": reader} for reader in readers], RECORDED["positions"])
-    pq.write_table(rows, folder.table("positions") / "positions.parquet")
+    rows = [row | {"reader": reader} for reader in readers]
+    pq.write_table(pa.Table.from_pylist(rows, RECORDED["positions"]), folder.table("positions") / "one.parquet")
     found = list(evidence._positions(open_folder(folder)))
-
     assert len(found) == len(said)
     assert all(sentence.startswith(start) for sentence, start in zip(found, said, strict=True))
