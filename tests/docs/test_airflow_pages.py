@@ -10,7 +10,7 @@ from clusters.runtimes import capabilities
 from clusters.runtimes.runtime import OPTIONAL
 from clusters.scenario.scenario import load_scenario
 from operators.campaign_dag import COMMON
-from service.stages import stages
+from service.stages import UPLOAD, stages
 from tests.docs.pages import ROOT, page, rows, section
 
 
@@ -24,12 +24,12 @@ def test_capabilities_are_those_of_the_runtimes() -> None:
 
 
 def test_every_task_is_explained() -> None:
-    """The table has a run's tasks in addition to its phases."""
+    """The table has a run's tasks in addition to its phases, also the one for several hosts."""
     told = {row[0] for row in rows(section(page("airflow.md"), "The DAGs"))[2:]}
 
     names = {stage.name for stage in stages(load_scenario("steady")) if not stage.phase}
 
-    assert {name for name in told if not name.startswith("phase_")} == {*names, "watcher"}
+    assert {name for name in told if not name.startswith("phase_")} == {*names, UPLOAD.name, "watcher"}
 
 
 def test_every_parameter_is_explained() -> None:
