@@ -5,13 +5,14 @@ import os
 import shutil
 import subprocess
 import sys
+from unittest.mock import Mock
 
 import pyarrow.parquet as pq
 import pytest
 
 from history.folder import RunFolder
 from history.tables import JUDGED, RECORDED
-from spark import submit
+from spark import job, submit
 from tests.evidence.folders import S, clean, event, polled, sought, truncated
 
 pytestmark = pytest.mark.pipeline
@@ -188,6 +189,24 @@ def test_a_broken_promise_is_counted_and_told(judged):
         "broker 2 began epoch 1 at offset 30 without it, seen at +0.400 s; broker 1's log end fell from 40 to 30 at "
         "+4.001 s."
     ) in explanations
+
+
+@pytest.mark.parametrize(
+    ("error", "reason"),
+    [
+        (OSError(5, "EIO"), "The run folder could not be read or written: [Errno 5] EIO"),
+        (RuntimeError("Python worker exited unexpectedly (crashed)"), "A Python worker was killed while it judged; "),
+        (KeyError("EIO"), "The judge itself failed: KeyError: 'EIO'"),
+    ],
+)
+def test_a_failed_application_is_unknown_with_its_own_reason(tmp_path, error, reason):
+    """A run that Spark could not judge is unknown with the application's reason, and its tables are empty."""
+    run = clean().write(tmp_path / "run")
+    job.judge_folder(run, lambda *_: Mock(side_effect=error))
+
+    assert run.read_verdict()["verdict"] == "unknown"
+    assert run.read_verdict()["reasons"][0].startswith(reason)
+    assert pq.read_table(run.judged("delivery")).num_rows == 0
 
 
 def test_every_table_has_its_schema(judged):
