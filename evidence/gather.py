@@ -78,7 +78,7 @@ class Reading:
 
     def __init__(self, run: RunFacts, where: TopicPartition, tallies: Tallies | None = None) -> None:
         self.tables, self._where = Tables(RunFolder(run.folder)), where
-        self._tallies = tallies
+        self._counts, self.tallies = tallies is not None, tallies or Tallies()
 
     def __call__(self, name: str) -> pa.Table:
         return self._counted(name, self.tables.read(name, self._where))
@@ -90,8 +90,8 @@ class Reading:
             yield window
 
     def _counted(self, name: str, rows: pa.Table) -> pa.Table:
-        if self._tallies is not None:
-            self._tallies.add(name, rows)
+        if self._counts:
+            self.tallies.add(name, rows)
         return rows
 
 
@@ -132,8 +132,7 @@ def gather(run: RunFacts, facts: PartitionFacts, watch: Watch | None = None) -> 
 
     With a ``watch``, only the samples that it looks at stay.
     """
-    where, tallies = facts.where, Tallies()
-    read = Reading(run, where, tallies)
+    read, where = Reading(run, facts.where, Tallies()), facts.where
     names, sends, polls, imported_names = clients(run, read)
     seeks = Seeks.of(read("seeks"), names)
     views = _views(read, facts, names, thin=watch is not None)
@@ -165,9 +164,9 @@ def gather(run: RunFacts, facts: PartitionFacts, watch: Watch | None = None) -> 
         readers=_readers(read, run, facts),
     )
     evidence = _watched(read, evidence, watch)
-    for name in sorted(set(BY_PARTITION) - tallies.rows.keys()):  # no check of this run reads it
+    for name in sorted(set(BY_PARTITION) - read.tallies.rows.keys()):  # no check of this run reads it
         read(name)
-    return Gathered(evidence, _counts(evidence, logs, tallies))
+    return Gathered(evidence, _counts(evidence, logs, read.tallies))
 
 
 def _views(read: Reading, facts: PartitionFacts, names: Names, *, thin: bool) -> Views:
