@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 from great_expectations.render.view import DefaultJinjaPageView
-
-TEMPLATES = Path(__file__).parent / "templates"
+from jinja2 import PackageLoader
 
 
 class Results(DefaultJinjaPageView):  # type: ignore[misc]  # the library ships no types
@@ -17,7 +15,8 @@ class Results(DefaultJinjaPageView):  # type: ignore[misc]  # the library ships 
 
     def __init__(self, **_: Any) -> None:
         """Add our templates to the library's."""
-        super().__init__(custom_views_directory=TEMPLATES)
+        super().__init__()
+        self.env.loader.loaders.append(PackageLoader("expectations"))  # also from an archive, as on a Spark cluster
 
 
 class Index(Results):
