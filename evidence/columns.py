@@ -319,8 +319,11 @@ class Views(Columns):
             received_ns=ints(table["received_ns"]),
             lists=lists,
         )
+        return found.in_order(names)
+
+    def in_order(self, names: Names) -> Self:
         ranks = np.argsort(np.argsort(np.array(names.listed, dtype=np.str_)))
-        return found.take(np.lexsort((ranks[observer], found.received_ns)) if len(found) else slice(0))
+        return self.take(np.lexsort((ranks[self.observer], self.received_ns)) if len(self) else slice(0))
 
     @classmethod
     def nothing(cls) -> Self:
@@ -331,8 +334,8 @@ class Views(Columns):
         columns = {each.name: getattr(self, each.name) for each in fields(self)}
         return type(self)(**{name: column if name == "lists" else column[rows] for name, column in columns.items()})
 
-    def with_rows(self, later: Self) -> Self:
-        """Return these views, then later ones."""
+    def with_views(self, later: Self, names: Names) -> Self:
+        """Return these views and others."""
         lists = [*self.lists, *(each for each in later.lists if each not in self.lists)]
         codes = np.array([*map(lists.index, later.lists), -1], dtype=np.int32)
         columns: dict[str, Any] = {
@@ -341,7 +344,7 @@ class Views(Columns):
             if each.name != "lists"
         }
         isr = np.concatenate([self.isr, codes[later.isr]])
-        return type(self)(**columns | {"isr": isr, "lists": tuple(lists)})
+        return type(self)(**columns | {"isr": isr, "lists": tuple(lists)}).in_order(names) if len(self) else later
 
     @property
     def changed(self) -> Bools:

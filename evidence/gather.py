@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
+from functools import reduce
 from itertools import chain
 from typing import NamedTuple, Protocol
 
@@ -175,9 +176,9 @@ def _views(read: Reading, facts: PartitionFacts, names: Names, *, thin: bool) ->
     begins = (stretch.from_ns for stretch in facts.stretches)
     shrunk = (line["t_ns"] for line in facts.lines if line["kind"] == "isr_shrinking" and line["t_ns"] is not None)
     moments = np.array(sorted({*begins, *shrunk}), dtype=np.int64)
-    for window in read.windows("isr", "received_ns"):
-        found = found.with_rows(Views.of(window.rows, names))
-        found = thinned_views(found, moments) if thin else found
+    for window in read.windows("isr", "sent_ns"):
+        found = found.with_views(Views.of(window.rows, names), names)
+        found = thinned_views(found, moments, window.ends_ns - 1) if thin else found
     return found
 
 
@@ -196,13 +197,14 @@ def in_windows(
 
     ``parts``: each window's samples, and the time before which no later one is sent.
     """
-    looks = watch.looks(of) if watch else Looks()
-    of = replace(of, samples=Samples.nothing(), window=(NULL, NULL))
+    if watch is None:
+        return replace(of, samples=reduce(Samples.with_rows, (samples for samples, _ in parts)))
+    looks, of = watch.looks(of), replace(of, samples=Samples.nothing(), window=(NULL, NULL))
     for samples, ends_ns in parts:
-        of = replace(of, samples=of.samples.with_rows(samples), window=(of.window[1], ends_ns))
-        if watch:
-            watch.see(of)
-            of = replace(of, samples=thinned(of.samples, looks, ends_ns))
+        until_ns = ends_ns if ends_ns == FOREVER_NS else ends_ns - 1  # an answer may come when its request is sent
+        of = replace(of, samples=of.samples.with_rows(samples), window=(of.window[1], until_ns))
+        watch.see(of)
+        of = replace(of, samples=thinned(of.samples, looks, until_ns))
     return of
 
 
@@ -222,7 +224,7 @@ def samples_of(run: RunFacts, where: TopicPartition, looks: Looks) -> Samples:
     """Read again the samples that somebody looks at."""
     found = Samples.nothing()
     for window in windows(Tables(RunFolder(run.folder)), "replicas", where, "sent_ns"):
-        found = thinned(found.with_rows(Samples.of(window.rows)), looks, window.ends_ns)
+        found = thinned(found.with_rows(Samples.of(window.rows)), looks, window.ends_ns - 1)
     return found
 
 

@@ -135,7 +135,8 @@ def cuts(moments: Ints) -> Ints:
 def thinned(samples: Samples, looks: Looks, settled_ns: int = FOREVER_NS) -> Samples:
     """Return the samples that later windows and checks need, as ``carried``.
 
-    No later sample is sent before ``settled_ns``; an answer after it may still be the highest or the last.
+    Every later sample is sent after ``settled_ns``; an answer after it may still be the highest or the last. Samples of
+    a replica that overlap stay, since their order depends on the check.
     """
     open_ones = samples.received_ns > settled_ns
     keep = open_ones.copy()
@@ -150,7 +151,8 @@ def thinned(samples: Samples, looks: Looks, settled_ns: int = FOREVER_NS) -> Sam
         keep[_extremes(samples, rows)] = True
     for rows in samples.rows_of_broker.values():
         keep[_around_falls(samples.leo, rows)] = True
-    ends_ns = []
+        keep[_overlapping(samples, rows)] = True
+    ends_ns = samples.sent_ns[open_ones].tolist()
     for _, rows in groups(*replica):
         keep[_around_falls(samples.hw, rows)] = True
         keep[_standing(samples, rows, looks.standing_ns)] = True
@@ -179,6 +181,17 @@ def _extremes(samples: Samples, rows: Ints) -> list[int]:
 
 def _first_answer(samples: Samples, rows: Ints) -> list[int]:
     return [int(row) for row in rows[np.argsort(samples.received_ns[rows], kind="stable")[:1]]]
+
+
+def _overlapping(samples: Samples, rows: Ints) -> Ints:
+    """Return the samples that were sent before an earlier one was answered, this one, and their neighbours."""
+    answered_ns = np.maximum.accumulate(samples.received_ns[rows])
+    late = np.flatnonzero(answered_ns[:-1] > samples.sent_ns[rows][1:]) + 1
+    if not late.size:
+        return rows[:0]
+    both = np.concatenate([late, np.searchsorted(answered_ns, answered_ns[late - 1])])
+    found: Ints = rows[np.unique(np.clip([both - 1, both, both + 1], 0, rows.size - 1))]
+    return found
 
 
 def _around_falls(values: Ints, rows: Ints) -> Ints:

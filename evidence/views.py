@@ -28,8 +28,11 @@ class Change(NamedTuple):
     observer: str
 
 
-def thinned(views: Views, moments: Ints) -> Views:
-    """Return each observer's first and last view of a state, between the moments at which checks look."""
+def thinned(views: Views, moments: Ints, settled_ns: int) -> Views:
+    """Return each observer's first and last view of a state, between the moments at which checks look.
+
+    Every later view is requested after ``settled_ns``.
+    """
     if not len(views):
         return views
     order = np.argsort(views.observer, kind="stable")
@@ -38,7 +41,7 @@ def thinned(views: Views, moments: Ints) -> Views:
     columns: list[Ints | Codes] = [views.observer, views.leader, views.epoch, views.isr, *pieces]
     for column in columns:
         changed |= column[order[1:]] != column[order[:-1]]
-    keep = np.zeros(order.size, dtype=np.bool_)
+    keep = views.received_ns > settled_ns
     keep[order[np.append(True, changed)]] = keep[order[np.append(changed, True)]] = True
     return views.take(keep)
 

@@ -123,7 +123,8 @@ class Tallies:
             names = rows[rule.columns[0]]
             numbers = self.spanning.setdefault((contract.table, rule.name), {})
             for at, place, found in _blocks(ordered[0][starts], ordered[1][starts], several):
-                numbers[names[int(order[starts[at]])].as_py(), place] = found
+                key = names[int(order[starts[at]])].as_py(), place
+                numbers[key] = numbers[key] | found if key in numbers else found
         elif several.any():
             repeated = order[np.repeat(several, np.diff(starts, append=order.size))]
             self.add_broken(

@@ -196,14 +196,16 @@ def _of_snapshot(data: bytes, offset: int, clock: Clock, partitions: _Partitions
 
 
 def read_metadata_log(brokers: Path, clock: Clock) -> History:
-    """Return the history from the longest copy."""
+    """Return the history from the longest copy, of equal ones from one that begins with the log."""
     copies = [history(_files(folder), clock) for folder in sorted(brokers.glob(f"*/**/{FOLDER}"))]
     return max(copies, key=_reach, default=History([]))
 
 
 def _reach(copy: History) -> tuple[int, int, bool]:
-    last = copy.states[-1].position if copy.states else -1
-    return last, len(copy.states), copy.problem is None
+    newest: dict[tuple[str, int], int] = {}
+    for state in copy.states:
+        newest[state.topic, state.partition] = max(state.partition_epoch, newest.get((state.topic, state.partition), 0))
+    return sum(epoch + 1 for epoch in newest.values()), len(copy.states), copy.problem is None
 
 
 def _files(folder: Path) -> list[Path]:

@@ -112,6 +112,8 @@ def _of_uri(text: str) -> tuple[str, str, Any, dict[str, Any]]:
 def _master(kind: str, host: str, port: Any) -> str:
     """Return the master's URL as the provider builds it: the host is all of it, or the kind is its scheme."""
     end = f":{port}" if port else ""
+    if end and "/;" in host:
+        raise BadInput(f"{_CONNECTION}: give the port within the host, as in sc://host:15002/;token=…, not apart.")
     is_whole = kind == "spark" and ("://" in host or not port)
     whole = f"{host}{end}" if is_whole else f"{kind}://{host}{end}"
     scheme, _, rest = whole.partition("://")

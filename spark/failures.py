@@ -33,6 +33,8 @@ def reason_of(error: Exception) -> str:
     """Return the reason in one sentence."""
     if isinstance(error, EvidenceError):
         return str(error)
+    if isinstance(error, ConnectionError):
+        return f"Spark's driver ended while it judged: {error}"
     if isinstance(error, OSError):
         return f"The run folder could not be read or written: {error}"
     for pattern, reason in _REASONS.items():

@@ -5,13 +5,14 @@ from __future__ import annotations
 import pickle
 from collections.abc import Callable, Sequence
 from functools import partial
+from operator import itemgetter
 from typing import Any
 
 import pyarrow as pa
 from pyspark.sql import SparkSession
 
 from evidence.facts import PartitionFacts
-from history.errors import EvidenceError
+from history.errors import EvidenceError, HarnessError
 from history.folder import RunFolder
 from judge.run import Spread
 from spark.progress import Watch, told
@@ -36,7 +37,10 @@ def spread_over(session: SparkSession, watch: Watch, folder: RunFolder) -> Sprea
                 .mapInArrow(partial(answers, folder.path, judge), "number int, answer binary")
                 .toArrow()
             )
-        answered = [pickle.loads(each.as_buffer()) for each in found.sort_by("number")["answer"]]
+        in_order = sorted(zip(found["number"].to_pylist(), found["answer"], strict=True), key=itemgetter(0))
+        answered = [pickle.loads(answer.as_buffer()) for _, answer in in_order]
+        if len(answered) != len(partitions):
+            raise HarnessError(f"Spark returned {len(answered)} answers for {len(partitions)} partitions.")
         for answer in answered:
             if isinstance(answer, EvidenceError):
                 raise answer

@@ -44,6 +44,8 @@ _SMALL_QUERIES = {
     "spark.sql.codegen.wholeStage": "false",
     "spark.sql.codegen.factoryMode": "NO_CODEGEN",
 }
+# They choose a server of Spark Connect.
+_CONNECT = frozenset({"SPARK_REMOTE", "SPARK_CONNECT_MODE_ENABLED", "SPARK_API_MODE"})
 SENT = ("spark.archives", "spark.submit.pyFiles")
 _PACKAGES = ("history", "kafka_files", "evidence", "judge", "spark", "expectations")
 
@@ -134,17 +136,17 @@ def _environment(connection: SparkConnection, folder: Path) -> dict[str, str]:
     ours = {} if "spark.local.dir" in connection.conf else {"SPARK_LOCAL_DIRS": str(folder)}
     if connection.is_local:
         ours["SPARK_LOCAL_IP"] = "127.0.0.1"
-    if connection.is_connect:
-        ours["SPARK_REMOTE"] = connection.master
+    remote = {"SPARK_REMOTE": connection.master} if connection.is_connect else {}
     return {
         **_GIVEN_BACK,
         **ours,
-        **variables(),
+        **{name: value for name, value in variables().items() if name not in _CONNECT},
         "JAVA_HOME": str(spark_java_home()),
         "PYSPARK_PYTHON": sys.executable,
         "PYSPARK_DRIVER_PYTHON": sys.executable,
         "PYTHONPATH": str(ROOT),
         "GX_ANALYTICS_ENABLED": "false",
+        **remote,
     }
 
 

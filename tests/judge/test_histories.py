@@ -327,12 +327,15 @@ def test_a_broken_rule_is_named(rule):
 # --- windows ----------------------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize("answers", [None, 0, 2_000])  # of a probe, in ms at most; None: as the model has them
 @pytest.mark.parametrize("rule", ["", *ILLEGAL])
-def test_windows_change_no_finding(rule):
-    """However a history's samples are cut into windows, the findings are those of all samples at once."""
-    chance = random.Random(rule)
+def test_windows_change_no_finding(rule, answers):
+    """However a history's samples are cut, the findings are those of all samples at once, also if probes overlap."""
+    chance = random.Random(f"{rule}{answers}")
     histories = [played(script(n), n, effective_min_isr=1 + n % 2) for n in range(5)] if not rule else [broken(rule)]
     for history in histories:
+        for row in history.samples if answers is not None else ():
+            row["received_ns"] = row["sent_ns"] + chance.randint(0, answers) * MS
         rows = len(history.samples)
         whole = judged_whole(history)
         for parts in (1, 2, 9):

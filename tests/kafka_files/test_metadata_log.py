@@ -141,9 +141,24 @@ def test_a_snapshot_stands_before_a_log_that_was_cut(tmp_path):
     assert [s.position for s in read_metadata_log(tmp_path, Clock([])).states] == [5, 5]
 
 
+CUT = "00000000000000000005-0000000001"
 LATER = CREATED.replace("00000000000000000453458dd1", "00000000000000030453458dd1")  # partition epoch 3
 OTHER = TOPIC.replace("6f7264657273", "636f756e7473").replace(ID, ID[::-1])  # a topic "counts"
 OTHER_CREATED = CREATED.replace(ID, ID[::-1])
+
+
+@pytest.mark.parametrize(("epoch", "begins_at"), [(1, [0, 1]), (3, [3])])
+def test_a_whole_copy_is_read_before_one_that_was_cut(tmp_path, epoch, begins_at):
+    """Of copies that end alike, the one from the beginning is read, not one with a snapshot."""
+    snapshot = CREATED.replace("00000000000000000453458dd1", f"000000000000000{epoch}0453458dd1")
+    copies = {"broker-1": ([TOPIC, CREATED, CHANGES[0]], "0" * 20), "broker-2": ([TOPIC, snapshot], CUT)}
+    for node, (values, file) in copies.items():
+        folder = tmp_path / node / "data" / "__cluster_metadata-0"
+        folder.mkdir(parents=True)
+        told(folder, values, segment=f"{file}.checkpoint" if file == CUT else f"{file}.log")
+    (tmp_path / "broker-2" / "data" / "__cluster_metadata-0" / "00000000000000000005.log").write_bytes(b"")
+
+    assert [state.partition_epoch for state in read_metadata_log(tmp_path, Clock([])).states] == begins_at
 
 
 def cut_log(tmp_path, *snapshots):

@@ -47,7 +47,7 @@ def spread(session: SparkSession, tmp_path: Path) -> Callable[..., list[Any]]:
 
     def judged(judge: Callable[[PartitionFacts], Any], *sizes: int) -> list[Any]:
         facts = [PartitionFacts(TopicPartition("orders", number), size=size) for number, size in enumerate(sizes)]
-        return spread_over(session, by_status, RunFolder(tmp_path), 0.0)(judge, facts)
+        return spread_over(session, by_status, RunFolder(tmp_path))(judge, facts)
 
     return judged
 
