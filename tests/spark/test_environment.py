@@ -43,7 +43,7 @@ def test_it_needs_nothing_of_its_host_but_glibc(tmp_path: Path) -> None:
 
     assert done.stderr == ""
     found = json.loads(done.stdout)
-    own = tuple(f"{ROOT / package}/" for package in ("history", "kafka_files", "evidence", "judge"))
+    own = tuple(f"{ROOT / package}/" for package in ("history", "kafka_files", "evidence", "judge", "expectations"))
     assert [name for name in found["files"] if not name.startswith((str(home), *own))] == []
     assert [name for name in found["mapped"] if not name.startswith(str(home)) and not GLIBC.search(name)] == []
     assert any("/libarrow.so" in name for name in found["mapped"])
