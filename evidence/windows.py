@@ -12,7 +12,7 @@ from evidence.facts import FOREVER_NS
 from evidence.reader import Tables
 from history.partition import TopicPartition
 
-ROWS = 1 << 19
+ROWS = 1 << 18
 
 
 class Window(NamedTuple):
