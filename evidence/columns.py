@@ -236,12 +236,8 @@ class Columns:
 
     def then(self, other: Self) -> Self:
         """Return these rows and then others."""
-        return type(self)(
-            **{
-                each.name: np.concatenate([getattr(self, each.name), getattr(other, each.name)])
-                for each in fields(self)
-            }
-        )
+        names = [each.name for each in fields(self)]
+        return type(self)(**{name: np.concatenate([getattr(self, name), getattr(other, name)]) for name in names})
 
     def with_rows(self, other: Self) -> Self:
         """Return the rows of both, sorted by ``order``."""
@@ -338,11 +334,8 @@ class Views(Columns):
         """Return these views and others."""
         lists = [*self.lists, *(each for each in later.lists if each not in self.lists)]
         codes = np.array([*map(lists.index, later.lists), -1], dtype=np.int32)
-        columns: dict[str, Any] = {
-            each.name: np.concatenate([getattr(self, each.name), getattr(later, each.name)])
-            for each in fields(self)
-            if each.name != "lists"
-        }
+        names_of = [each.name for each in fields(self) if each.name != "lists"]
+        columns: dict[str, Any] = {n: np.concatenate([getattr(self, n), getattr(later, n)]) for n in names_of}
         isr = np.concatenate([self.isr, codes[later.isr]])
         return type(self)(**columns | {"isr": isr, "lists": tuple(lists)}).in_order(names) if len(self) else later
 

@@ -162,7 +162,8 @@ def thinned(samples: Samples, looks: Looks, settled_ns: int = FOREVER_NS) -> Sam
         still = settled[_last_run(samples.leo[settled])]
         for _, own in groups(*(piece[still] for piece in pieces)):
             reached = still[own][samples.hw[still[own]] == samples.leo[still[own]]]
-            keep[[*_extremes(samples, still[own]), *_first_answer(samples, reached)]] = True
+            keep[_extremes(samples, still[own])] = True
+            keep[reached[np.argsort(samples.received_ns[reached], kind="stable")[:1]]] = True
         ends_ns.append(int(samples.sent_ns[still[-1]]))
     keep[_last_answers(samples, ends_ns)] = True
     kept = samples.take(keep)
@@ -177,10 +178,6 @@ def _extremes(samples: Samples, rows: Ints) -> list[int]:
     of_top = answer_ns[top]
     tops = top[0], top[np.argmin(of_top)], top[of_top.size - 1 - int(np.argmax(of_top[::-1]))]
     return [int(rows[place]) for place in (0, -1, first, last, int(np.argmin(hw)), *tops)]
-
-
-def _first_answer(samples: Samples, rows: Ints) -> list[int]:
-    return [int(row) for row in rows[np.argsort(samples.received_ns[rows], kind="stable")[:1]]]
 
 
 def _overlapping(samples: Samples, rows: Ints) -> Ints:

@@ -77,6 +77,14 @@ class Watching:
         self.stalls.add(of.samples, of.window[1])
 
 
+class Looking:
+    """Keeps the samples that checks look at, and checks none."""
+
+    looks = staticmethod(invariants.looks)
+
+    def see(self, of: PartitionEvidence) -> None: ...
+
+
 def judge(run: RunFacts, facts: PartitionFacts) -> Answer:
     """Judge one partition."""
     findings = Findings()
@@ -112,7 +120,7 @@ def torn_parts(run: RunFacts, torn: Set[Transaction], facts: PartitionFacts) -> 
     names, sends, *_ = clients(run, Reading(run, facts.where))
     if not atomicity.has_any(sends, names, torn):
         return {}
-    of, _ = gather(run, facts, Watching(run, Findings()))
+    of, _ = gather(run, facts, Looking())
     by = partial(brought_about, of, possible_losses(of))
     rule = partial(ruled, names=of.names, permitted=run.permitted, brought_about=by)
     parts = atomicity.parts(of.where, of.sends, accounted(of), of.names, torn, ruled=rule)

@@ -8,11 +8,11 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from operator import itemgetter
 from pathlib import Path
-from threading import Event, Thread
 from typing import Any
 
 from clusters.run.stages import STOP_CLIENTS, Stage
 from clusters.scenario.scenario import Scenario
+from history.background import every
 from history.events import stage_events
 from history.folder import RunFolder
 from service.load_rates import LoadRates
@@ -130,19 +130,10 @@ def performed(stage: Stage, run: RunFolder, log: Callable[[str], object]) -> Ite
 def logged(stage: Stage, run: RunFolder, log: Callable[[str], object]) -> Iterator[None]:
     """Write a stage's lines to a task's log while it runs."""
     progress = Progress([stage], run, lambda line: log(line.rstrip("\n")), from_now=True)
-    ended = Event()
-
-    def follow() -> None:
-        while not ended.wait(_LOOK_S):
-            progress.look()
-
-    follower = Thread(target=follow, name="progress", daemon=True)
-    follower.start()
     try:
-        yield
+        with every(_LOOK_S, progress.look):
+            yield
     finally:
-        ended.set()
-        follower.join()
         progress.look()
 
 

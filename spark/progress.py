@@ -6,12 +6,13 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
-from threading import Event, Thread, get_ident
+from threading import get_ident
 from typing import Any
 from uuid import uuid4
 
 from pyspark.sql import SparkSession
 
+from history.background import every
 from history.events import EventLog
 from history.folder import RunFolder
 
@@ -54,21 +55,15 @@ def by_messages(session: SparkSession) -> Iterator[Callable[[], int]]:
 @contextmanager
 def told(folder: RunFolder, shares: Sequence[int], done: Callable[[], int]) -> Iterator[None]:
     """Report every few seconds the judged bytes and the remaining time; Spark takes ``shares`` (bytes) in order."""
-    ended, began_s = Event(), time.monotonic()
+    began_s, total = time.monotonic(), sum(shares)
 
     def tell() -> None:
-        while not ended.wait(EVERY_S):
-            taken_s, read, total = time.monotonic() - began_s, sum(shares[: done()]), sum(shares)
-            left_s = round(taken_s * (total - read) / read) if read else None
-            _say(folder, f"judged {read / 1e6:,.0f} of {total / 1e6:,.0f} MB", left_s)
+        taken_s, read = time.monotonic() - began_s, sum(shares[: done()])
+        left_s = round(taken_s * (total - read) / read) if read else None
+        _say(folder, f"judged {read / 1e6:,.0f} of {total / 1e6:,.0f} MB", left_s)
 
-    teller = Thread(target=tell, daemon=True)
-    teller.start()
-    try:
+    with every(EVERY_S, tell):
         yield
-    finally:
-        ended.set()
-        teller.join()
 
 
 def _say(folder: RunFolder, what: str, left_s: int | None) -> None:

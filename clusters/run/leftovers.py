@@ -12,7 +12,6 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
-from threading import Event, Thread
 from typing import IO, Literal
 
 from clusters.live.world import TORN_DOWN, World
@@ -21,6 +20,7 @@ from clusters.run.manifest import boot_id
 from clusters.runtimes import choose_runtime, open_runtime
 from clusters.waiting import wait_until
 from history.access import variables
+from history.background import every
 from history.errors import HarnessError, WaitTimeout, remove_each
 from history.folder import RunFolder, write_atomically
 from history.scratch import scratch
@@ -92,20 +92,11 @@ def hold_step(run: Path, limit_s: float, *, at_last: bool = False) -> Iterator[N
 
 @contextmanager
 def _renewing_lease(run: Path) -> Iterator[None]:
-    ended = Event()
-
-    def renew_until_ended() -> None:
-        while not ended.wait(_RENEWED_EVERY_S):
-            renew_lease(run)
-
     renew_lease(run)
-    renewing = Thread(target=renew_until_ended, daemon=True)
-    renewing.start()
     try:
-        yield
+        with every(_RENEWED_EVERY_S, partial(renew_lease, run)):
+            yield
     finally:
-        ended.set()
-        renewing.join()
         renew_lease(run)
 
 

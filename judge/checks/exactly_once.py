@@ -91,8 +91,7 @@ def duplicate_output(of: PartitionEvidence, output: Output) -> Cases:
     Sound: a committed transaction includes the offset after its inputs, an uncommitted one shows no copy. Permitted if
     offsets are committed separately.
     """
-    found, copies = np.unique(output.values, return_counts=True)
-    several = found[copies > 1]
+    several = _several(output)
 
     def example(place: int) -> Mapping[str, Any]:
         number, where = int(seq_of(several[place])), output.offsets[output.values == several[place]].tolist()
@@ -110,8 +109,12 @@ def repeated(of: PartitionEvidence) -> Ints:
     if of.input is None:
         return np.empty(0, dtype=np.int64)
     output = Output.of(of)
+    return _second(_several(output), output)
+
+
+def _several(output: Output) -> Ints:
     found, copies = np.unique(output.values, return_counts=True)
-    return _second(found[copies > 1], output)
+    return found[copies > 1]
 
 
 def _second(values: Ints, output: Output) -> Ints:

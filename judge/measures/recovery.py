@@ -139,27 +139,26 @@ class Longest:
     def add(self, moments: Ints) -> None:
         begin, end = np.searchsorted(moments, self._span.from_ns), np.searchsorted(moments, self._span.to_ns, "right")
         inside = moments[begin : max(begin, end)]
-        self._inside += inside.size
-        self._look(np.concatenate([[self._last_ns], inside]))
-
-    def _look(self, edges: Ints) -> None:
+        if not inside.size:
+            return
+        edges = np.append(self._last_ns, inside)
         gaps = np.diff(edges)
-        longest = gaps.size - 1 - int(np.argmax(gaps[::-1])) if gaps.size else -1
-        if longest >= 0 and gaps[longest] >= self._longest_ns:
+        longest = gaps.size - 1 - int(np.argmax(gaps[::-1]))
+        if gaps[longest] >= self._longest_ns:
             self._longest_ns, self._from_ns = int(gaps[longest]), int(edges[longest])
-        self._last_ns = int(edges[-1])
+        self._inside, self._last_ns = self._inside + inside.size, int(edges[-1])
 
     def row(self, where: TopicPartition, metric: str, source: str) -> dict[str, Any]:
-        last_ns = self._last_ns
-        self._look(np.array([last_ns, self._span.to_ns]))
+        rest_ns = self._span.to_ns - self._last_ns
+        lasts = rest_ns >= self._longest_ns
         return {
             "phase": self._span.phase,
             "fault": "",
             **where._asdict(),
             "metric": metric,
-            "from_ns": self._from_ns,
-            "value_ms": self._longest_ns / 1e6,
-            "censored": self._from_ns == last_ns and self._longest_ns == self._span.to_ns - last_ns,
+            "from_ns": self._last_ns if lasts else self._from_ns,
+            "value_ms": max(rest_ns, self._longest_ns) / 1e6,
+            "censored": lasts,
             "source": source,
             "samples": self._inside,
             "note": None,
@@ -176,7 +175,7 @@ class Stalls:
         self._seen = False
 
     def add(self, samples: Samples, ends_ns: int = FOREVER_NS) -> None:
-        """Add the samples of a window; no later one is sent before ``ends_ns``."""
+        """Add the samples of a window; every later one is sent after ``ends_ns``."""
         own = samples.take(~samples.carried)
         self._seen |= bool(len(own))
         both = np.concatenate([self._waiting, np.stack([own.received_ns, own.hw])], axis=1)

@@ -14,6 +14,7 @@ import pytest
 
 from clusters.run import leftovers as leftovers_module
 from clusters.run.experiment import collect, hold_lease, reap, run_phase, tear_down
+from history import background
 from history.errors import HarnessError, NotRemoved, WaitTimeout
 from history.folder import RunFolder
 from tests.clusters.run.small import prepared
@@ -105,7 +106,7 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     """The clock of leases."""
     told = Clock()
     monkeypatch.setattr(leftovers_module, "time", told)
-    monkeypatch.setattr(leftovers_module, "Event", lambda: told)
+    monkeypatch.setattr(background, "Event", lambda: told)
     return told
 
 
