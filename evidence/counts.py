@@ -9,8 +9,6 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.compute as pc
 
 from evidence.columns import (
     INCOMPLETE,
@@ -204,10 +202,9 @@ def of_logs(
     )
 
 
-def log_end(file: Path, rows: pa.Table) -> int:
-    """Return a segment's end offset, from rows of ``kafka_files.segments.SEGMENTS``."""
-    last = pc.max(rows.filter(pc.is_null(rows["problem"]))["last_offset"]).as_py()
-    return max(int(file.stem), -1 if last is None else last + 1)
+def log_end(file: Path, last_offset: int | None) -> int:
+    """Return a segment's end offset, from the last of its readable batches."""
+    return max(int(file.stem), -1 if last_offset is None else last_offset + 1)
 
 
 def of_captures(rows: Iterable[Mapping[str, Any]]) -> Counts:

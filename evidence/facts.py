@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from evidence.groups import GroupFacts
+from evidence.pieces import Piece
 from evidence.profiles import RECORDED, Profile
 from evidence.readers import ReaderFacts
 from evidence.shares import ShareFacts
@@ -172,6 +173,11 @@ class Replica(NamedTuple):
     log_end_offset: int | None = None
 
 
+def log_start(replicas: Iterable[Replica], broker_id: int | None) -> int:
+    """Return a broker's log start offset, 0 if unknown."""
+    return next((each.log_start_offset or 0 for each in replicas if each.broker_id == broker_id), 0)
+
+
 class Input(NamedTuple):
     """A copier's input partition and committed offset; ``whole``: the drain is complete."""
 
@@ -204,10 +210,14 @@ class PartitionFacts:
     are unreachable. ``effective_min_isr`` is the largest min(min.insync.replicas, replicas), ``lowest_min_isr`` the
     smallest. Below the minimum, HW stops in all versions of the run (``strict_min_isr``), in none (``lax_min_isr``), or
     in some.
+
+    ``offsets`` (from, until) make these the facts of a part of the partition; ``pieces`` are what is left of all parts.
     """
 
     where: TopicPartition
     size: int = 0
+    offsets: tuple[int, int] | None = None
+    pieces: Sequence[Piece] = ()
     replicas: tuple[Replica, ...] = ()
     assigned: tuple[int, ...] = ()
     ends: Mapping[int, int] = field(default_factory=dict)

@@ -11,8 +11,9 @@ import numpy as np
 
 from evidence.batches import ReplicaBatches
 from evidence.columns import NULL, Bools, ImportedNames, Ints, Log, Markers, Names, Polls, Seeks, Sends, Views
-from evidence.facts import FOREVER_NS, PartitionFacts, RunFacts, ShortIsr
+from evidence.facts import FOREVER_NS, PartitionFacts, RunFacts, ShortIsr, log_start
 from evidence.groups import GroupEvidence
+from evidence.pieces import PlainRange
 from evidence.readers import ReaderEvidence
 from evidence.samples import Samples
 from evidence.shares import ShareEvidence
@@ -38,11 +39,12 @@ class PartitionEvidence(PartitionFacts):
 
     ``epoch_starts`` maps an epoch to its smallest start. ``short`` are the times below min.insync.replicas.
     ``input_offsets`` are those of the records that a copier read. ``samples`` are those of one ``window`` (after,
-    until), with what it needs of earlier ones.
+    until), with what it needs of earlier ones. The records of ``plain`` ranges are in no column.
     """
 
     run: RunFacts = field(default_factory=RunFacts)
     names: Names
+    plain: Sequence[PlainRange] = ()
     sends: Sends
     polls: Polls
     seeks: Seeks
@@ -68,7 +70,7 @@ class PartitionEvidence(PartitionFacts):
 
     @property
     def log_start(self) -> int:
-        return next((each.log_start_offset or 0 for each in self.replicas if each.broker_id == self.final), 0)
+        return log_start(self.replicas, self.final)
 
     @property
     def epochs(self) -> list[tuple[int, int, int]]:

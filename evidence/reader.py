@@ -12,6 +12,7 @@ from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import NamedTuple
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
@@ -25,8 +26,12 @@ _SCHEMAS = {**RECORDED, "imported": IMPORTED}
 _STRINGS = {name: [f.name for f in schema if f.type == pa.string()] for name, schema in _SCHEMAS.items()}
 
 
+NOWHERE = int(np.iinfo(np.int64).min)
+AT = "at"
+
+
 class Place(NamedTuple):
-    """A row group with its first and last partition, if known."""
+    """A row group with its first and last partition, if known; ``before`` are its file's rows before it."""
 
     file: Path
     group: int
@@ -34,6 +39,7 @@ class Place(NamedTuple):
     bytes: int
     first: TopicPartition | None
     last: TopicPartition | None
+    before: int = 0
 
     def may_hold(self, where: TopicPartition) -> bool:
         if self.first is None or self.last is None:
@@ -47,9 +53,14 @@ class Place(NamedTuple):
 
 @dataclass(frozen=True)
 class Tables:
-    """A run folder's recorded tables, without unreadable files."""
+    """A run folder's recorded tables, without unreadable files.
+
+    ``within``: only rows with an ``offset`` from the first to before the second number, and an unknown one in the range
+    that begins with ``NOWHERE``. A column ``at`` then numbers them as they were recorded.
+    """
 
     folder: RunFolder
+    within: tuple[int, int] | None = None
 
     def _files(self, name: str) -> list[Footer]:
         found = sorted(self.folder.table(name).glob("*.parquet"))
@@ -99,26 +110,33 @@ class Tables:
         return sorted(found)
 
     def places_of(self, name: str, where: TopicPartition) -> list[Place]:
-        return [place for footer in self._files(name) for place in footer.of(where)]
+        found = [place for footer in self._files(name) for place in footer.of(where)]
+        return found if self.within is None else [place for place in found if _meets(place, *self.within)]
 
     def read(self, name: str, where: TopicPartition, columns: Sequence[str] | None = None) -> pa.Table:
         wanted = list(columns or _SCHEMAS[name].names)
-        found = [part for place in self.places_of(name, where) for part in _parts(place, where, wanted, _STRINGS[name])]
+        found = [part for batches in self._of_files(name, where, wanted) for part in batches]
         if not found:
-            return pa.schema([_SCHEMAS[name].field(column) for column in wanted]).empty_table()
+            numbers = [] if self.within is None else [pa.field(AT, pa.int64())]
+            return pa.schema([_SCHEMAS[name].field(column) for column in wanted] + numbers).empty_table()
         return pa.concat_tables(found, promote_options="default")
 
     def batches(
         self, name: str, where: TopicPartition, rows: int, columns: Sequence[str] | None = None
     ) -> list[Iterator[pa.Table]]:
         """Return each file's rows of a partition, as batches of at most ``rows``."""
-        wanted = list(columns or _SCHEMAS[name].names)
+        return self._of_files(name, where, list(columns or _SCHEMAS[name].names), rows)
 
-        def of_file(places: Sequence[Place]) -> Iterator[pa.Table]:
+    def _of_files(
+        self, name: str, where: TopicPartition, wanted: Sequence[str], rows: int | None = None
+    ) -> list[Iterator[pa.Table]]:
+        def of_file(number: int, places: Sequence[Place]) -> Iterator[pa.Table]:
             for place in places:
-                yield from _parts(place, where, wanted, _STRINGS[name], rows)
+                parts = _parts(place, where, wanted, _STRINGS[name], rows)
+                yield from parts if self.within is None else _numbered(parts, number, place, *self.within)
 
-        return [of_file(places) for footer in self._files(name) if (places := footer.of(where))]
+        files = enumerate(self._files(name))
+        return [of_file(number, places) for number, footer in files if (places := footer.of(where))]
 
 
 @dataclass(frozen=True)
@@ -164,6 +182,7 @@ def _parsed(file: Path, size: int, changed_ns: int) -> Footer:  # noqa: ARG001  
 def _row_groups(file: Path, metadata: pq.FileMetaData) -> Iterator[Place]:
     names = metadata.schema.names
     keys = [names.index(name) for name in ("topic", "partition") if name in names]
+    before = 0
     for group in range(metadata.num_row_groups):
         found = metadata.row_group(group)
         bounds = [found.column(key).statistics for key in keys]
@@ -171,7 +190,53 @@ def _row_groups(file: Path, metadata: pq.FileMetaData) -> Iterator[Place]:
         if len(bounds) == 2 and all(each is not None and each.has_min_max for each in bounds):
             topic, partition = bounds
             first, last = TopicPartition(topic.min, partition.min), TopicPartition(topic.max, partition.max)
-        yield Place(file, group, found.num_rows, found.total_byte_size, first, last)
+        yield Place(file, group, found.num_rows, found.total_byte_size, first, last, before)
+        before += found.num_rows
+
+
+def largest(place: Place, column: str) -> int | None:
+    """Return the largest value of an integer column, None if the file does not show it or there is none."""
+    found = _statistics(place, column)
+    return found.max if found is not None and found.has_min_max else None
+
+
+def _statistics(place: Place, column: str) -> pq.Statistics | None:
+    metadata = footer_of(place.file).metadata
+    return metadata.row_group(place.group).column(metadata.schema.names.index(column)).statistics
+
+
+def _numbered(parts: Iterator[pa.Table], file: int, place: Place, begin: int, end: int) -> Iterator[pa.Table]:
+    """Number a row group's rows, and yield those in a range of offsets."""
+    if not _meets(place, begin, end):
+        return
+    at = (file << 40) + place.before
+    for part in parts:
+        numbered = part.append_column(AT, pa.array(np.arange(at, at + part.num_rows)))
+        at += part.num_rows
+        yield within(numbered, "offset", begin, end)
+
+
+def _meets(place: Place, begin: int, end: int) -> bool:
+    """Return whether a row group may have rows with an offset in a range."""
+    found = _statistics(place, "offset")
+    if found is None or not found.has_min_max or not found.has_null_count:
+        return True
+    return (found.min < end and found.max >= begin) or (begin == NOWHERE and found.null_count > 0)
+
+
+def concatenated(parts: Sequence[pa.Table]) -> pa.Table:
+    """Return the rows of all parts; empty ones may have other types."""
+    return pa.concat_tables([part for part in parts if part.num_rows] or parts[:1], promote_options="default")
+
+
+def within(rows: pa.Table, column: str, begin: int, end: int) -> pa.Table:
+    """Return the rows from ``begin`` to before ``end``; an unknown value is ``NOWHERE``."""
+    place = pc.fill_null(rows[column], NOWHERE).to_numpy()
+    inside = (place >= begin) & (place < end)
+    kept = np.flatnonzero(inside)
+    if kept.size and int(kept[-1] - kept[0]) + 1 == kept.size:  # most rows are in order
+        return rows.slice(int(kept[0]), kept.size)
+    return rows.filter(pa.array(inside))
 
 
 def _opened(file: Path, dictionaries: Sequence[str] = ()) -> pq.ParquetFile:

@@ -62,20 +62,28 @@ class Tallies:
     examples: dict[tuple[str, str], list[Row]] = field(default_factory=dict)
     spanning: dict[tuple[str, str], dict[tuple[Any, int], Numbers]] = field(default_factory=dict)
 
-    def add(self, table: str, rows: pa.Table) -> None:
-        """Count rows of a recorded table."""
+    def add(self, table: str, rows: pa.Table, *, whole: bool = True) -> None:
+        """Count rows of a recorded table; if they are not ``whole``, without the keys that ``add_keys`` compares."""
         contract = CONTRACTS[table]
         self.rows[table] += rows.num_rows
         rows = rows.unify_dictionaries()
         for rule in contract.rules:
             if isinstance(rule, Unique):
-                self._add_keys(contract, rule, rows)
+                if whole or contract.spans(rule):
+                    self._add_keys(contract, rule, rows)
             else:
                 self._add_where(contract, rule.name, rows, _mask(rows, rule.where), rule.columns)
         lacking = [name for name in contract.required if name in rows.column_names and rows[name].null_count]
         if lacking:
             nulls = reduce(pc.or_, (pc.is_null(rows[name]) for name in lacking))
             self._add_where(contract, NULLS, rows, nulls, lacking)
+
+    def add_keys(self, table: str, rows: pa.Table) -> None:
+        """Count the repeated keys of a partition, whose other rows are counted and have keys of their own."""
+        contract = CONTRACTS[table]
+        for rule in contract.rules:
+            if isinstance(rule, Unique) and not contract.spans(rule):
+                self._add_keys(contract, rule, rows.unify_dictionaries())
 
     def add_broken(self, table: str, rule: str, count: int, examples: Iterable[Row] = ()) -> None:
         """Add rows that break a rule."""

@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from evidence.columns import Sends, producer_of
+from evidence.columns import NULL, OK, Names, producer_of
 from evidence.counts import Counts
 from evidence.facts import PartitionFacts, RunFacts, Transaction
-from evidence.gather import Reading, clients, gather, samples_of
+from evidence.gather import Reading, acks_by_time, clients, gather, reads_by_time, samples_of
 from evidence.partition import PartitionEvidence
 from evidence.samples import Looks
 from evidence.sources import Source
@@ -31,6 +31,7 @@ from judge.checks.readers import undecided_readers
 from judge.checks.records import unrecorded
 from judge.checks.shares import undecided_shares
 from judge.measures import latency, recovery, replica_series
+from judge.thinning import Sums
 from judge.verdict.explanations import Case, Witnesses
 
 
@@ -53,19 +54,20 @@ class Answer:
 
 def open_transactions(run: RunFacts, facts: PartitionFacts) -> tuple[set[Transaction], set[Transaction]]:
     """Return transactions of unknown outcome, and those with a read record."""
-    names, sends, polls, _ = clients(run, Reading(run, facts.where))
+    names = Names()
+    sends, polls, _ = clients(run, Reading(run, facts.where), names)
     return atomicity.open_transactions(sends, atomicity.stable(polls, sends), names)
 
 
 class Watching:
     """What is checked and measured window by window of a partition's samples."""
 
-    def __init__(self, run: RunFacts, findings: Findings) -> None:
-        self._run, self._findings = run, findings
+    def __init__(self, run: RunFacts, findings: Findings, *, divided: bool = False) -> None:
+        self._run, self._findings, self._divided = run, findings, divided
         self.stalls = recovery.Stalls(run.spans)
 
     def looks(self, of: PartitionEvidence) -> Looks:
-        self.early = visibility.EarlyReads(of)
+        self.early = visibility.EarlyReads(of, reads_by_time(of) if self._divided else None)
         self.series = replica_series.ReplicaSeries(of, self._run.probe_hz)
         return invariants.looks(of)
 
@@ -86,9 +88,9 @@ class Looking:
 
 
 def judge(run: RunFacts, facts: PartitionFacts) -> Answer:
-    """Judge one partition."""
+    """Judge one partition, which has ``pieces`` if it is large."""
     findings = Findings()
-    watch = Watching(run, findings)
+    watch = Watching(run, findings, divided=bool(facts.pieces))
     of, counted = gather(run, facts, watch)
     account = accounted(of)
     counted.unrecorded = unrecorded(of, account)
@@ -100,15 +102,17 @@ def judge(run: RunFacts, facts: PartitionFacts) -> Answer:
         invariants.check(of, findings)
         findings.lacking = _lacking(of)
         _explain(of, findings)
+    sums: list[Sums] = [each.sums for each in of.plain]
+    loads = latency.phase_loads(of.sends, of.polls, of.names, run.load_spans)
     return Answer(
         where=of.where,
         findings=findings,
-        counts=counted,
-        delivery={**of.where._asdict(), **counts(of.sends, account)},
+        counts=counted.merge(each.counts for each in sums),
+        delivery={**of.where._asdict(), **counts(of.sends, account, of.plain)},
         changes=of.changes,
-        stalls=recovery.longest_stalls(of.where, _of_open_loops(of), watch.stalls, run.spans),
-        loads=latency.phase_loads(of.sends, of.polls, of.names, run.load_spans),
-        seconds=latency.by_second(of.sends),
+        stalls=_stalls(of, watch.stalls) if facts.pieces or len(of.sends) else [],
+        loads=latency.merge_phases([loads, *(each.loads for each in sums)]),
+        seconds=latency.merge_seconds([latency.by_second(of.sends), *(each.seconds for each in sums)]),
         series={"timeline_replicas": watch.series.table(), "timeline_isr": replica_series.timeline_isr(of)},
         open_ends=open_ends(of) if of.clean and run.transactional else OpenEnds(),
         gone_of=atomicity.with_gone_records(of.sends, account, of.names) if run.transactional else set(),
@@ -117,7 +121,8 @@ def judge(run: RunFacts, facts: PartitionFacts) -> Answer:
 
 def torn_parts(run: RunFacts, torn: Set[Transaction], facts: PartitionFacts) -> atomicity.Parts:
     """Return what this partition has of torn transactions."""
-    names, sends, *_ = clients(run, Reading(run, facts.where))
+    names = Names()
+    sends, *_ = clients(run, Reading(run, facts.where), names)
     if not atomicity.has_any(sends, names, torn):
         return {}
     of, _ = gather(run, facts, Looking())
@@ -127,9 +132,15 @@ def torn_parts(run: RunFacts, torn: Set[Transaction], facts: PartitionFacts) -> 
     return imported.parts_with_names(parts, of) if run.foreign else parts
 
 
-def _of_open_loops(of: PartitionEvidence) -> Sends:
+def _stalls(of: PartitionEvidence, stalls: recovery.Stalls) -> list[dict[str, Any]]:
+    """Return the longest stalls of a partition, to which an open loop must have written."""
+    names = {of.names.listed[code] for code in np.unique(producer_of(of.sends.value)).tolist() if code >= 0}
+    if of.run.open_loops.isdisjoint(names.union(*(each.numbers for each in of.plain))):
+        return []
+    acked = of.sends.take((of.sends.outcome == OK) & (of.sends.done_ns != NULL))
     codes = [code for code, name in enumerate(of.names.listed) if name in of.run.open_loops]
-    return of.sends.take(np.isin(producer_of(of.sends.value), codes))
+    own = [np.sort(acked.done_ns[np.isin(producer_of(acked.value), codes)])]
+    return recovery.longest_stalls(of.where, acks_by_time(of) if of.plain else own, stalls, of.run.spans)
 
 
 def _lacking(of: PartitionEvidence) -> dict[Source, str]:

@@ -29,6 +29,7 @@ from history.partition import TopicPartition
 from history.share_groups import still_s
 from history.tables import JUDGED, SEEKS
 from history.traits import Trait
+from judge import thinning
 from judge.checks import anomalies, atomicity, invariants, known_bugs
 from judge.checks.allowed import allowed_to, may_be_known_already, unclean_election
 from judge.checks.delivery import total
@@ -237,9 +238,19 @@ def judge_partitions(
             replace(facts, committed=seen & frozenset(own))
             for facts, (own, _) in zip(partitions, transactions, strict=True)
         ]
-    answers: list[Answer] = spread(partial(judge, run), partitions)
+    answers: list[Answer] = spread(partial(judge, run), divided(run, partitions, spread))
     torn = frozenset().union(*(answer.gone_of for answer in answers))
     return answers, spread(partial(torn_parts, run, torn), partitions) if torn else []
+
+
+def divided(run: RunFacts, partitions: Sequence[PartitionFacts], spread: Spread) -> list[PartitionFacts]:
+    """Return the facts, those of large partitions with what is left of their parts."""
+    parts_of = [thinning.parts(run, facts) for facts in partitions]
+    pieces = iter(spread(partial(thinning.thin, run), [part for parts in parts_of for part in parts]))
+    return [
+        replace(facts, pieces=[next(pieces) for _ in parts], size=facts.size // len(parts)) if parts else facts
+        for facts, parts in zip(partitions, parts_of, strict=True)
+    ]
 
 
 def bring_together(answers: Iterable[Answer], parts: Iterable[atomicity.Parts], gaps: Gaps) -> Findings:

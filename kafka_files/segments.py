@@ -9,7 +9,6 @@ import re
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -58,10 +57,17 @@ def read_segment(node: str, file: Path) -> Iterator[pa.RecordBatch]:
     with mapped(file) as data:
         for headers in header_slices(data):
             for decoded in decode(data, headers):
-                yield _rows(where, data, decoded)
+                columns = columns_of(data, decoded)
+                rows = len(columns["position"])
+                shared = {
+                    name: pa.repeat(pa.scalar(value, SEGMENTS.field(name).type), rows) for name, value in where.items()
+                }
+                columns |= shared | {"producer_id": columns["producer_id"].cast(pa.string())}
+                yield pa.RecordBatch.from_arrays([columns[field.name] for field in SEGMENTS], schema=SEGMENTS)
 
 
-def _rows(where: dict[str, Any], data: Data, decoded: Decoded) -> pa.RecordBatch:
+def columns_of(data: Data, decoded: Decoded) -> dict[str, pa.Array]:
+    """Return the columns of ``SEGMENTS`` that rows of a segment do not share; ``producer_id`` is a dictionary."""
     headers, records = decoded
     bare = (headers["problem"] != 0) | (headers["attributes"] & CONTROL != 0)  # one row without a record
     of_record = records["batch"].to_numpy()
@@ -70,6 +76,7 @@ def _rows(where: dict[str, Any], data: Data, decoded: Decoded) -> pa.RecordBatch
     batch = batch[in_order]
     record = np.where(in_order < len(of_record), in_order, -1)
     columns = {name: _taken(records[name], record) for name in _OF_RECORD}
+    columns["producer_id"] = columns.pop("producer")
     torn = headers["problem"] == Problem.TORN_TAIL  # header missing or invalid
     of_batch = {
         "position": pa.array(headers["position"]),
@@ -82,12 +89,7 @@ def _rows(where: dict[str, Any], data: Data, decoded: Decoded) -> pa.RecordBatch
         "problem": _texts(headers, bare, problem_text),
         "marker": _texts(headers, bare & (headers["problem"] == 0), partial(marker, data)),
     }
-    columns |= {name: column.take(pa.array(batch)) for name, column in of_batch.items()}
-    columns |= {
-        name: pa.repeat(pa.scalar(value, SEGMENTS.field(name).type), len(batch)) for name, value in where.items()
-    }
-    columns["producer_id"] = columns.pop("producer").cast(pa.string())
-    return pa.RecordBatch.from_arrays([columns[field.name] for field in SEGMENTS], schema=SEGMENTS)
+    return columns | {name: column.take(pa.array(batch)) for name, column in of_batch.items()}
 
 
 def _texts(headers: Headers, named: npt.NDArray[np.bool_], text: Callable[[np.void], str | None]) -> pa.Array:

@@ -20,10 +20,11 @@ from history.access import variables
 from history.errors import BadInput, HarnessError
 from history.exit_codes import worst
 from history.folder import SEAL, RunFolder
-from history.java import spark_java_home
+from history.java import java_of, spark_java_home
 from history.remote import check_reachable, remove_tree
 from history.scratch import scratch
 from spark import environment as executor_environment
+from spark.class_cache import class_cache
 from spark.connection import EXECUTOR_LIMIT, NO_EXECUTOR, SparkConnection, spark_connection
 
 ROOT = Path(__file__).parents[1]
@@ -93,8 +94,8 @@ def _verdict(run: RunFolder) -> str:
 
 
 def _submit(folders: list[str], connection: SparkConnection, driver_host: str | None) -> None:
-    with scratch() as folder:
-        conf = {} if connection.is_connect else settings(connection, driver_host, folder)
+    with scratch() as folder, _jvm_options(connection) as options:
+        conf = {} if connection.is_connect else settings(connection, driver_host, folder, options)
         starter = [sys.executable] if connection.is_connect else _spark_submit(connection, conf, folder)
         command = [*starter, str(ROOT / "spark" / "application.py"), connection.job, *folders]
         with _own_group(command, _environment(connection, folder)) as process:
@@ -150,7 +151,19 @@ def _environment(connection: SparkConnection, folder: Path) -> dict[str, str]:
     }
 
 
-def settings(connection: SparkConnection, driver_host: str | None, folder: Path) -> dict[str, str]:
+@contextmanager
+def _jvm_options(connection: SparkConnection) -> Iterator[str]:
+    """Yield the driver's JVM options, with its class cache where it runs here and as we configure it."""
+    if not connection.is_local or connection.conf:
+        yield _SHORT_LIVED
+        return
+    with class_cache(java_of(), _SHORT_LIVED) as options:
+        yield options
+
+
+def settings(
+    connection: SparkConnection, driver_host: str | None, folder: Path, options: str = _SHORT_LIVED
+) -> dict[str, str]:
     """Return all of Spark's settings: the connection's, else ours. Files for executors add up."""
     logging = f"-Dlog4j2.configurationFile={(ROOT / 'spark' / 'log4j2.properties').as_uri()}"
     temporary = f'"-Djava.io.tmpdir={folder}"'  # a killed driver does not empty it
@@ -162,7 +175,7 @@ def settings(connection: SparkConnection, driver_host: str | None, folder: Path)
         "spark.log.level": "ERROR",
         **_SMALL_QUERIES,
         "spark.driver.memory": "2g",
-        "spark.driver.extraJavaOptions": f"{logging} {temporary} {_SHORT_LIVED}" if here else _SHORT_LIVED,
+        "spark.driver.extraJavaOptions": f"{logging} {temporary} {options}" if here else options,
     }
     if connection.is_local:
         ours["spark.python.daemon.module"] = "spark.worker_daemon"

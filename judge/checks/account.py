@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -27,6 +27,7 @@ from evidence.columns import (
     smallest_of_equal,
 )
 from evidence.facts import Drain
+from evidence.pieces import PlainRange
 
 FATES = (
     "",  # no guarantee
@@ -241,15 +242,16 @@ def _without_deleted(fate: NDArray[np.int8], place: Ints, deleted_before: int) -
     return decided.astype(np.int8)
 
 
-def counts(sends: Sends, account: Account) -> dict[str, int]:
-    """Return columns of ``history.tables.DELIVERY``."""
+def counts(sends: Sends, account: Account, plain: Sequence[PlainRange] = ()) -> dict[str, int]:
+    """Return columns of ``history.tables.DELIVERY``; those of ``plain`` ranges were acknowledged."""
+    more, drained = sum(each.records for each in plain), sum(each.records for each in plain if each.drained)
     of_fate = np.bincount(account.fate, minlength=len(FATES)).tolist()
     return {
-        "sent": len(sends),
-        "acked": int((sends.outcome == OK).sum()),
+        "sent": len(sends) + more,
+        "acked": int((sends.outcome == OK).sum()) + more,
         "indeterminate": int((sends.outcome == INFO).sum()),
         "failed": int((sends.outcome == FAIL).sum()),
-        "read": int(account.read.sum()),
+        "read": int(account.read.sum()) + drained,
         "lost": of_fate[LOST],
         "unseen": sum(of_fate[fate] for fate in UNSEEN),
         "truncated_ack": of_fate[TRUNCATED],

@@ -12,6 +12,7 @@ import numpy as np
 from evidence.columns import ACKS_ALL, FAIL, INFO, NULL, OK, Bools, Ints, Log, Markers, joined, known, positions_in
 from evidence.facts import ShortIsr, Transaction, outside
 from evidence.partition import PartitionEvidence
+from evidence.pieces import PlainRange
 from judge.checks.findings import Checks
 from judge.checks.isr_changes import waiting
 
@@ -50,6 +51,24 @@ def committed(of: PartitionEvidence) -> Ints:
     return np.flatnonzero(own & ((sends.offset == NULL) | (sends.offset >= (of.deleted_before or 0))))
 
 
+def is_promised(of: PartitionEvidence) -> bool:
+    """Return whether a record was acknowledged with acks=all and not deleted."""
+    return promised(of).size > 0 or any(_promised(each, of) for each in of.plain)
+
+
+def is_readable(of: PartitionEvidence) -> bool:
+    """Return whether the final log must still contain a record that was read."""
+    return readable(of).size > 0 or any(_readable(each, of) for each in of.plain)
+
+
+def _promised(plain: PlainRange, of: PartitionEvidence) -> int:
+    return plain.acks_all if plain.first >= (of.deleted_before or 0) else 0
+
+
+def _readable(plain: PlainRange, of: PartitionEvidence) -> int:
+    return plain.reads if plain.first >= of.log_start else 0
+
+
 def i15_durability(of: PartitionEvidence) -> Checks:
     """I15 (C1, C27). At its offset. Sound with any min.insync.replicas while disks survive: the acknowledgement waited
     for its ISR, and clean elections and joins require the committed prefix. Offsets that retention may have deleted are
@@ -59,7 +78,7 @@ def i15_durability(of: PartitionEvidence) -> Checks:
     checked, missing, lacking = 0, [], []
     for broker, from_offset in sorted(of.members.items()):
         asked = owed[sends.offset[owed] >= from_offset]
-        checked += asked.size
+        checked += asked.size + sum(_promised(each, of) for each in of.plain if each.first >= from_offset)
         gone = asked[~stands(of.logs[broker], sends.offset[asked], sends.value[asked])]
         missing.append(gone)
         lacking.append(np.full(gone.size, broker))
@@ -96,7 +115,8 @@ def i16_no_phantom_read(of: PartitionEvidence) -> Checks:
             "t_ns": int(polls.received_ns[row]),
         }
 
-    return Checks(int(read.size), polls.received_ns[wrong], evidence)
+    checked = int(read.size) + sum(_readable(each, of) for each in of.plain)
+    return Checks(checked, polls.received_ns[wrong], evidence)
 
 
 def _settled(of: PartitionEvidence) -> Iterator[ShortIsr]:

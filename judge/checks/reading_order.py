@@ -225,33 +225,37 @@ def realtime_order_violation(of: PartitionEvidence) -> Cases:
 class Acknowledged:
     """Acknowledged sends (rows) by producer and number.
 
-    ``top``: the largest offset before; ``top_at``: its last send.
+    ``top``: the largest offset before; ``top_value``: its last send's.
     """
 
     rows: Ints
     top: Ints
-    top_at: Ints
+    top_value: Ints
 
 
 def acknowledged(of: PartitionEvidence, trusted: Bools | None = None) -> Acknowledged:
     """Return each producer's acknowledged sends by number; acks=0 is none."""
     acked = (of.sends.outcome == OK) & (of.sends.acks != ACKS_0)
     rows = np.flatnonzero(acked if trusted is None else acked & trusted)
-    rows = rows[np.argsort(of.sends.value[rows], kind="stable")]
-    offset, producers = of.sends.offset[rows], producer_of(of.sends.value[rows])
-    top, top_at = np.full(rows.size, NULL), np.full(rows.size, NULL)
+    plain = [(of.names.value(name, high), at) for each in of.plain for name, (_, high, at) in each.numbers.items()]
+    more = np.array(plain, dtype=np.int64).reshape(-1, 2)
+    value = np.concatenate([of.sends.value[rows], more[:, 0]])
+    offset = np.concatenate([of.sends.offset[rows], more[:, 1]])
+    order = np.argsort(value, kind="stable")
+    value, offset, producers = value[order], offset[order], producer_of(value[order])
+    top, top_value = np.full(order.size, NULL), np.full(order.size, NULL)
     starts = np.flatnonzero(np.diff(producers, prepend=-2))
-    for begin, end in pairwise([*starts.tolist(), rows.size]):
+    for begin, end in pairwise([*starts.tolist(), order.size]):
         highest = np.maximum.accumulate(offset[begin:end])
-        at = np.where(offset[begin:end] == highest, np.arange(begin, end), NULL)
+        at = np.maximum.accumulate(np.where(offset[begin:end] == highest, np.arange(begin, end), NULL))
         top[begin + 1 : end] = highest[:-1]
-        top_at[begin + 1 : end] = np.maximum.accumulate(at)[:-1]
-    return Acknowledged(rows, top, top_at)
+        top_value[begin + 1 : end] = value[at[:-1]]
+    own = order < rows.size
+    return Acknowledged(rows[order[own]], top[own], top_value[own])
 
 
-def _earlier(of: PartitionEvidence, acked: Acknowledged, at: int) -> dict[str, int]:
-    last = acked.rows[acked.top_at[at]]
-    return {"offset": int(of.sends.offset[last]), "seq": int(seq_of(of.sends.value[last]))}
+def _earlier(acked: Acknowledged, at: int) -> dict[str, int]:
+    return {"offset": int(acked.top[at]), "seq": int(seq_of(acked.top_value[at]))}
 
 
 def nonmonotonic_send(of: PartitionEvidence, acked: Acknowledged) -> Cases:
@@ -263,7 +267,7 @@ def nonmonotonic_send(of: PartitionEvidence, acked: Acknowledged) -> Cases:
 
     def example(place: int) -> Mapping[str, Any]:
         at = int(back[place])
-        earlier = _earlier(of, acked, at)
+        earlier = _earlier(acked, at)
         producer, _ = of.names.name(int(of.sends.value[acked.rows[at]]))
         name = record(of.names, of.sends.value[acked.rows[at]])
         return {
@@ -274,8 +278,7 @@ def nonmonotonic_send(of: PartitionEvidence, acked: Acknowledged) -> Cases:
             "at_ns": known(of.sends.done_ns[acked.rows[at]]),
         }
 
-    overtaken = of.sends.value[acked.rows[acked.top_at[back]]]
-    return Cases("nonmonotonic_send", of.sends.value[acked.rows[back]], example, again=overtaken)
+    return Cases("nonmonotonic_send", of.sends.value[acked.rows[back]], example, again=acked.top_value[back])
 
 
 _KNOWN_ALREADY = (
@@ -303,7 +306,7 @@ def bad_ack_offset(
         at = int(bad[place])
         what = "no offset" if offset[at] == NULL else f"offset {offset[at]}"
         name = record(of.names, of.sends.value[acked.rows[at]])
-        earlier = None if acked.top[at] == NULL else _earlier(of, acked, at)
+        earlier = None if acked.top[at] == NULL else _earlier(acked, at)
         read_at = account.offsets(int(acked.rows[at])) if account else []
         where = f" and was read at offset {', '.join(map(str, read_at))}" if read_at else ""
         return {

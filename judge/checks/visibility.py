@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
+from functools import reduce
 from typing import Any
 
 import numpy as np
 
-from evidence.columns import ACKS, NULL, Ints, groups, joined
+from evidence.columns import ACKS, NULL, Ints, Polls, groups, joined
 from evidence.facts import FOREVER_NS, STALE_METADATA_NS, longest_outside
 from evidence.partition import PartitionEvidence
 from evidence.samples import Samples
@@ -17,42 +19,51 @@ from judge.checks.findings import Cases, columns_of
 class EarlyReads:
     """Finds reads of records above their leader's high watermark, window by window of its samples."""
 
-    def __init__(self, evidence: PartitionEvidence) -> None:
+    def __init__(self, evidence: PartitionEvidence, polls: Iterable[Polls] | None = None) -> None:
+        """``polls``: all reads in windows of time, if the evidence has not all."""
         self._leaders = first_leaders(evidence.views)
-        self._polls, self._names = evidence.polls, evidence.names
-        self._order = np.argsort(self._polls.received_ns, kind="stable")
-        self._received_ns = self._polls.received_ns[self._order]
-        self._done = 0  # reads before the last sample
-        self._found: list[tuple[Ints, Samples]] = []
+        self._nothing, self._names = evidence.polls.take(slice(0)), evidence.names
+        self._windows = iter([evidence.polls] if polls is None else polls)
+        self._waiting = self._nothing
+        self._found: list[tuple[Polls, Samples]] = []
 
     def see(self, samples: Samples) -> None:
         led = samples.of_leaders((epoch, leader) for epoch, (leader, _) in self._leaders.items())
-        shown, polls = samples.take(led & ~samples.carried), self._polls
+        shown = samples.take(led & ~samples.carried)
         if not len(shown):
             return
-        done = int(np.searchsorted(self._received_ns, shown.sent_ns[-1], side="right"))
-        read, self._done = self._order[self._done : done], done
-        asked = np.searchsorted(shown.sent_ns, polls.received_ns[read])  # the first sample after each read
-        limit = np.where(polls.committed_only[read] & (shown.lso[asked] != NULL), shown.lso[asked], shown.hw[asked])
-        early = np.flatnonzero(
-            (limit <= polls.offset[read])
-            & (polls.leader_epoch[read] == shown.epoch[asked])
-            & (polls.received_ns[read] + STALE_METADATA_NS < _until_ns(self._leaders, shown.epoch)[asked])
-        )
-        self._found.append((read[early], shown.take(asked[early])))
+        for polls in self._until(int(shown.sent_ns[-1])):
+            asked = np.searchsorted(shown.sent_ns, polls.received_ns)  # the first sample after each read
+            limit = np.where(polls.committed_only & (shown.lso[asked] != NULL), shown.lso[asked], shown.hw[asked])
+            early = np.flatnonzero(
+                (limit <= polls.offset)
+                & (polls.leader_epoch == shown.epoch[asked])
+                & (polls.received_ns + STALE_METADATA_NS < _until_ns(self._leaders, shown.epoch)[asked])
+            )
+            self._found.append((polls.take(early), shown.take(asked[early])))
+
+    def _until(self, sent_ns: int) -> Iterator[Polls]:
+        """Yield the next reads up to this time, in order of time."""
+        while True:
+            done = int(np.searchsorted(self._waiting.received_ns, sent_ns, side="right"))
+            if done:
+                yield self._waiting.take(slice(done))
+            self._waiting = self._waiting.take(slice(done, None))
+            if len(self._waiting) or (following := next(self._windows, None)) is None:
+                return
+            self._waiting = following.take(np.argsort(following.received_ns, kind="stable"))
 
     def cases(self) -> Cases:
-        polls, names = self._polls, self._names
-        rows = joined(read for read, _ in self._found)
-        order = np.lexsort((rows, polls.offset[rows]))
-        read = rows[order]
+        names, polls = self._names, reduce(Polls.then, (read for read, _ in self._found), self._nothing)
+        order = np.lexsort((polls.position, polls.consumer, polls.offset))
+        polls = polls.take(order)
 
         def of_sample(name: str) -> Ints:
             return joined(getattr(shown, name) for _, shown in self._found)[order]
 
         sample = columns_of(
             (
-                np.arange(read.size),
+                np.arange(len(polls)),
                 {
                     "high_watermark": of_sample("hw"),
                     "last_stable_offset": of_sample("lso"),
@@ -65,7 +76,7 @@ class EarlyReads:
         )
 
         def example(place: int) -> dict[str, Any]:
-            row, by = int(read[place]), {name: value for name, value in sample(place).items() if value is not None}
+            row, by = place, {name: value for name, value in sample(place).items() if value is not None}
             explanation = (
                 f"Consumer {names.listed[polls.consumer[row]]} was given offset {polls.offset[row]} while broker "
                 f"{by['broker_id']}, leader in epoch {by['leader_epoch']}, was at HW {by['high_watermark']}, last "
@@ -74,7 +85,7 @@ class EarlyReads:
             evidence = {"received_ns": int(polls.received_ns[row]), "sample": by}
             return {"offset": int(polls.offset[row]), "explanation": explanation, "evidence": evidence}
 
-        return Cases("precommitted_read", polls.value[read], example)
+        return Cases("precommitted_read", polls.value, example)
 
 
 def precommitted_read(evidence: PartitionEvidence, early: EarlyReads | None = None) -> Cases:

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from evidence.columns import NULL, OK, Ints, Sends
+from evidence.columns import NULL, Ints
 from evidence.facts import FOREVER_NS, Span
 from evidence.faults import FaultSpan, fault_spans, phases
 from evidence.run import Run
@@ -192,15 +192,17 @@ class Stalls:
         return [each.row(where, "hw_stall", "replicas") for each in self._longest] if self._seen else []
 
 
-def longest_stalls(where: TopicPartition, sends: Sends, stalls: Stalls, spans: Iterable[Span]) -> list[dict[str, Any]]:
+def longest_stalls(
+    where: TopicPartition, acked_ns: Iterable[Ints], stalls: Stalls, spans: Iterable[Span]
+) -> list[dict[str, Any]]:
     """Return each phase's longest time without an acknowledgement, and without HW growth.
 
-    ``sends`` are open loops', which never pause by themselves.
+    ``acked_ns``: the times of acknowledgements in order, of open loops, which never pause by themselves.
     """
-    if not len(sends) or where.partition < 0:
+    if where.partition < 0:
         return []
-    acked_ns, found = np.sort(sends.done_ns[(sends.outcome == OK) & (sends.done_ns != NULL)]), []
-    for longest in map(Longest, spans):
-        longest.add(acked_ns)
-        found.append(longest.row(where, "write_unavailable", "sends"))
-    return found + stalls.rows(where)
+    longest = [Longest(span) for span in spans]
+    for moments in acked_ns:
+        for each in longest:
+            each.add(moments)
+    return [each.row(where, "write_unavailable", "sends") for each in longest] + stalls.rows(where)

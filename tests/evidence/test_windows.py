@@ -28,8 +28,8 @@ def written(folder, **files):
 
 def cut(tables, rows=3):
     """Return (times, end) of each window, None for no end."""
-    found = windows(tables, "replicas", WHERE, "sent_ns", rows)
-    return [(each.rows["sent_ns"].to_pylist(), None if each.ends_ns == FOREVER_NS else each.ends_ns) for each in found]
+    found = windows(tables, "replicas", WHERE, "sent_ns", rows=rows)
+    return [(each.rows["sent_ns"].to_pylist(), None if each.ends == FOREVER_NS else each.ends) for each in found]
 
 
 @pytest.mark.parametrize("times", [[], [1, 2, 3]])

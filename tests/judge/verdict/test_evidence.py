@@ -5,7 +5,6 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 
@@ -15,6 +14,7 @@ from evidence.columns import Names, Polls, Seeks, Sends
 from evidence.facts import Input
 from evidence.faults import fault_spans
 from evidence.gather import gather
+from evidence.log_rows import last_offsets_of, log_rows
 from evidence.partition import Unreadable
 from evidence.reader import Tables
 from evidence.run import open_folder, producers
@@ -29,7 +29,7 @@ from history.tables import RECORDED
 from judge.checks.premises import Premises
 from judge.run import partition_facts, run_facts
 from judge.verdict import evidence
-from kafka_files.segments import SEGMENTS, read_segment, segment_files
+from kafka_files.segments import segment_files
 from tests.evidence.folders import MS, S, clean, event, happened, manifest, sample, truncated
 
 WHERE = TopicPartition("orders", 0)
@@ -58,10 +58,11 @@ def _logs(run):
     for node in run.manifest.brokers:
         files = segment_files(run.folder.brokers / node.name)
         if files:
-            rows = pa.Table.from_batches((batch for file in files for batch in read_segment(node.name, file)), SEGMENTS)
-            problems = rows.filter(pc.is_valid(rows["problem"]))["problem"].to_pylist()
+            rows = pa.concat_tables(map(log_rows, files))
+            problems = rows["problem"].drop_null().to_pylist()
             unreadable = [Unreadable(node.node_id, node.name, None, problem) for problem in problems]
-            yield counted.of_logs(WHERE, {node.node_id: counted.log_end(files[-1], rows)}, unreadable, {})
+            end = counted.log_end(files[-1], max(last_offsets_of(rows).values(), default=None))
+            yield counted.of_logs(WHERE, {node.node_id: end}, unreadable, {})
 
 
 def members(run):
