@@ -59,9 +59,10 @@ def _logs(run):
         files = segment_files(run.folder.brokers / node.name)
         if files:
             rows = pa.concat_tables(map(log_rows, files))
-            problems = rows["problem"].drop_null().to_pylist()
-            unreadable = [Unreadable(node.node_id, node.name, None, problem) for problem in problems]
             end = counted.log_end(files[-1], max(last_offsets_of(rows).values(), default=None))
+            unreadable = [
+                Unreadable(node.node_id, node.name, None, each.as_py()) for each in rows["problem"].drop_null()
+            ]
             yield counted.of_logs(WHERE, {node.node_id: end}, unreadable, {})
 
 
