@@ -56,13 +56,10 @@ def count(run):
 
 def _logs(run):
     for node in run.manifest.brokers:
-        files = segment_files(run.folder.brokers / node.name)
-        if files:
+        if files := segment_files(run.folder.brokers / node.name):
             rows = pa.concat_tables(map(log_rows, files))
             end = counted.log_end(files[-1], max(last_offsets_of(rows).values(), default=None))
-            unreadable = [
-                Unreadable(node.node_id, node.name, None, each.as_py()) for each in rows["problem"].drop_null()
-            ]
+            unreadable = [Unreadable(node.node_id, node.name, None, p) for p in rows["problem"].drop_null().to_pylist()]
             yield counted.of_logs(WHERE, {node.node_id: end}, unreadable, {})
 
 
@@ -494,8 +491,7 @@ def test_readers_that_reported_positions_are_in_the_table(tmp_path, told, reader
     history.events.append(event(35 * S, "step", step="catch_up", detail=of_readers))
     folder = history.write(tmp_path / "run")
     folder.table("positions").mkdir()
-    row = {"topic": "orders", "partition": 0, "position": 50, "told_ns": 34 * S}
-    rows = [row | {"reader": reader} for reader in readers]
+    rows = [{"topic": "orders", "partition": 0, "position": 50, "told_ns": 34 * S, "reader": each} for each in readers]
     pq.write_table(pa.Table.from_pylist(rows, RECORDED["positions"]), folder.table("positions") / "one.parquet")
     found = list(evidence._positions(open_folder(folder)))
     assert len(found) == len(said)
