@@ -39,10 +39,11 @@ class Batches(Columns):
 
 @dataclass(frozen=True)
 class ReplicaBatches:
-    """A replica's batches; ``torn``: the log ends in an incomplete batch."""
+    """A replica's batches; ``torn``: the log ends in an incomplete batch. ``begins``: each segment's first row."""
 
     batches: Batches
     torn: bool = False
+    begins: tuple[int, ...] = ()
 
     @property
     def first_offset(self) -> int | None:
@@ -51,8 +52,9 @@ class ReplicaBatches:
 
 def read_batches(segments: Sequence[Path], *, verify: bool = True) -> ReplicaBatches:
     """Read ordered segments up to a torn tail; ``verify`` every CRC, unless all are known to be right."""
-    parts, torn = [_columns(b"", np.zeros(0, HEADERS))], False
+    parts, torn, begins = [_columns(b"", np.zeros(0, HEADERS))], False, []
     for file in segments:
+        begins.append(sum(part["content"].size for part in parts))
         with mapped(file) as data:
             for found in header_slices(data, verify=verify):
                 torn = bool(found["problem"][-1] == Problem.TORN_TAIL)
@@ -60,7 +62,7 @@ def read_batches(segments: Sequence[Path], *, verify: bool = True) -> ReplicaBat
         if torn:
             break
     columns = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
-    return ReplicaBatches(Batches(chain=_chain(columns["content"]), **columns), torn)
+    return ReplicaBatches(Batches(chain=_chain(columns["content"]), **columns), torn, tuple(begins))
 
 
 def _columns(data: Data, found: Headers) -> dict[str, NDArray[Any]]:

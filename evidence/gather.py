@@ -35,7 +35,7 @@ from evidence.columns import (
 from evidence.counts import UNREADABLE, Counts, log_end, of_clients, of_copier, of_logs, of_replicas
 from evidence.facts import FOREVER_NS, Input, PartitionFacts, Replica, RunFacts, ShortIsr, log_start
 from evidence.groups import Commits, GroupEvidence, Reads, ownerships
-from evidence.log_rows import LOG, last_offsets_of, log_rows
+from evidence.log_rows import LOG, in_order, last_offsets_of, log_rows
 from evidence.partition import PartitionEvidence, Unreadable
 from evidence.pieces import Judging, Rows, contradicted
 from evidence.reader import Tables, concatenated
@@ -50,6 +50,7 @@ from evidence.windows import Window, windows
 from expectations.tallies import BY_PARTITION, Tallies
 from history.folder import RunFolder
 from history.partition import TopicPartition
+from history.payload import MAX_SEQ
 
 
 class Gathered(NamedTuple):
@@ -69,12 +70,19 @@ class Clients(NamedTuple):
 
 def clients(run: RunFacts, read: Reading, names: Names) -> Clients:
     """Read the sends and polls of a partition, and an imported history's names."""
-    sends = Sends.of(read("sends"), names)
-    polls = Polls.of(read("polls"), names)
+    tables = read("sends"), read("polls")
+    for name in sorted(set().union(*(_names(table) for table in tables))):
+        names.code(name)  # in an order that does not depend on the rows'
+    sends, polls = Sends.of(tables[0], names), Polls.of(tables[1], names)
     if not run.foreign:
         return Clients(sends, polls, None)
     imported = ImportedNames.of(read("imported"), names)
     return Clients(with_operations(sends, imported), polls, imported)
+
+
+def _names(table: pa.Table) -> set[str]:
+    columns = [name for name in ("producer_id", "consumer_id") if name in table.column_names]
+    return {name for column in columns for name in pc.unique(table[column]).to_pylist() if name is not None}
 
 
 class Reading:
@@ -169,7 +177,7 @@ def gather(run: RunFacts, facts: PartitionFacts, watch: Watch | None = None) -> 
     read = Reading(run, where, Tallies().merge(each.tallies for each in facts.pieces), remainder)
     records = _records(run, facts, read, names, thin=watch is not None)
     if remainder is not None:
-        if any((np.diff(each.batches.base_offset) <= 0).any() for each in records.batches.values()):
+        if not all(in_order(each, records.batches[each.broker_id]) for each in records.logs.replicas):
             return gather(run, replace(facts, pieces=()), watch)  # ranges of such a log cannot be told apart
         remainder.without(contradicted(remainder.plain, _judging(facts, records, names)))
         records = _completed(run, facts, read, names, records)
@@ -244,7 +252,8 @@ def _batches(logs: _Logs, *, known: bool) -> dict[int, ReplicaBatches]:
 
 def _judging(facts: PartitionFacts, records: _Records, names: Names) -> Judging:
     """Return what decides which plain ranges stay: a log must have all records from an offset on (I15, I16)."""
-    logs, start, floors = records.logs, log_start(records.logs.replicas, facts.final), dict(records.members)
+    logs, start, deleted = records.logs, log_start(records.logs.replicas, facts.final), facts.deleted_before or 0
+    floors = {broker: max(begin, deleted) for broker, begin in records.members.items()}
     if facts.final in logs.complete:
         floors[facts.final] = min(start, floors.get(facts.final, start))
     return Judging(
@@ -252,7 +261,8 @@ def _judging(facts: PartitionFacts, records: _Records, names: Names) -> Judging:
         records.seeks,
         names,
         floors,
-        edges=[facts.deleted_before or 0, start, *records.members.values()],
+        logs.ends,
+        edges=[deleted, start, *records.members.values()],
         short_ns=[(each.known_ns, each.until_ns) for each in records.short],
     )
 
@@ -323,11 +333,17 @@ def reads_by_time(of: PartitionEvidence) -> Iterator[Polls]:
 
 def acks_by_time(of: PartitionEvidence) -> Iterator[Ints]:
     """Yield the times of all acknowledgements to open loops, in order."""
-    loops, columns = pa.array(sorted(of.run.open_loops)), ["producer_id", "outcome", "done_ns"]
+    loops, columns = pa.array(sorted(of.run.open_loops)), ["producer_id", "seq", "outcome", "done_ns"]
     for window in windows(Tables(RunFolder(of.run.folder)), "sends", of.where, "done_ns", columns=columns):
         rows = window.rows
-        own = pc.and_(pc.equal(rows["outcome"], OUTCOMES[OK]), pc.is_in(rows["producer_id"].cast(pa.string()), loops))
-        yield np.sort(ints(rows["done_ns"].filter(own).drop_null()))
+        acked = rows.filter(
+            (pc.field("outcome") == OUTCOMES[OK])
+            & pc.field("seq").cast(pa.int64()).is_valid()
+            & (pc.field("seq") >= 0)
+            & (pc.field("seq") <= MAX_SEQ)
+        )
+        own = pc.is_in(acked["producer_id"].cast(pa.string()), loops)
+        yield np.sort(ints(acked["done_ns"].filter(own).drop_null()))
 
 
 def _counts(of: PartitionEvidence, logs: _Logs, read: Reading) -> Counts:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from evidence.batches import ReplicaBatches
 from evidence.facts import FOREVER_NS, Replica
 from evidence.reader import concatenated, within
 from evidence.windows import Window, begins_of
@@ -33,47 +33,37 @@ LOG = pa.schema(
 )
 
 
-class Part(NamedTuple):
-    """Some batches of a segment, from a byte on; ``last`` is their greatest offset."""
+def log_windows(replica: Replica, begin: int, end: int) -> Iterator[Window]:
+    """Yield a log's rows in a range by their ``place``: the offset of a record, marker or unreadable batch.
 
-    file: Path
-    start: int
-    least: int
-    last: int
-
-
-def parts(replica: Replica, begin: int, end: int) -> list[Part]:
-    """Return the parts of segments that may have offsets in a range, by their headers alone."""
-    found = []
+    A torn tail, which has none, is at the last offset before it. A segment has no offset of the next one.
+    """
+    waiting = LOG.empty_table()
     following = [*(int(file.stem) for file in replica.segments[1:]), FOREVER_NS]
     for file, next_base in zip(replica.segments, following, strict=True):
         if int(file.stem) < end and next_base > begin:
             with mapped(file) as data:
-                for own in header_slices(data, BATCHES, verify=False):
-                    whole = own[own["problem"] != Problem.TORN_TAIL]
-                    least = int(whole["base_offset"].min(initial=FOREVER_NS))
-                    last = int(last_offsets(whole).max(initial=int(file.stem)))
-                    found.append(Part(file, int(own["position"][0]), min(least, last), last))
-    return found
+                for rows, ends in _slices(file, data, next_base, (begin, end)):
+                    waiting = concatenated([waiting, rows])
+                    yield Window(within(waiting, "place", begin, ends), ends)
+                    waiting = within(waiting, "place", ends, FOREVER_NS)
+    yield Window(waiting, FOREVER_NS)
 
 
-def log_windows(replica: Replica, begin: int, end: int) -> Iterator[Window]:
-    """Yield a log's rows in a range by their ``place``: the offset of a record, marker or unreadable batch.
-
-    A torn tail, which has none, is at the last offset before it.
-    """
-    own = parts(replica, begin, end)
-    begins = [*begins_of([part.least for part in own]), FOREVER_NS]
-    waiting = LOG.empty_table()
-    for part, following in zip(own, begins[1:], strict=True):
-        if part.least < end and part.last >= begin:
-            with mapped(part.file) as data:
-                rows = _rows(part.file, data, headers(data, part.start, BATCHES), part.last)
-            waiting = concatenated([waiting, within(rows, "place", begin, end)])
-        yield Window(within(waiting, "place", begin, following), following)
-        waiting = within(waiting, "place", following, FOREVER_NS)
-    if not own:
-        yield Window(waiting, FOREVER_NS)
+def _slices(file: Path, data: Data, next_base: int, of: tuple[int, int]) -> Iterator[Window]:
+    """Yield some batches' rows with an offset in a range, and the least offset of all later ones."""
+    starts, leasts, lasts = [], [], [int(file.stem)]
+    for found in header_slices(data, BATCHES, verify=False):
+        whole = found[found["problem"] != Problem.TORN_TAIL]
+        starts.append(int(found["position"][0]))
+        told = np.maximum(last_offsets(whole), whole["base_offset"] + np.maximum(whole["record_count"] - 1, 0))
+        lasts.append(int(told.max(initial=lasts[-1])))
+        leasts.append(int(whole["base_offset"].min()) if whole.size else lasts[-1])
+    ends = begins_of([*leasts, next_base])[1:]
+    for start, least, last, following in zip(starts, leasts, lasts[1:], ends, strict=True):
+        if least < of[1] and last >= of[0]:
+            rows = within(_rows(file, data, headers(data, start, BATCHES), last), "place", *of)
+            yield Window(rows, following)
 
 
 def log_rows(file: Path) -> pa.Table:
@@ -89,6 +79,16 @@ def _rows(file: Path, data: Data, found: Headers, torn_at: int) -> pa.Table:
     segment = pa.array(np.full(table.num_rows, int(file.stem), dtype=np.int64))
     place = pc.coalesce(table["offset"], table["batch_offset"], pa.scalar(torn_at, pa.int64()))
     return table.append_column("segment", segment).append_column("place", place)
+
+
+def in_order(replica: Replica, of: ReplicaBatches) -> bool:
+    """Return whether offsets rise in a log, and each segment has those from its name up to the next one's."""
+    batches = of.batches
+    bases = [int(file.stem) for file in replica.segments][: len(of.begins)]
+    segment = np.searchsorted(of.begins, np.arange(len(batches)), side="right") - 1
+    first, following = np.array(bases)[segment], np.array([*bases[1:], FOREVER_NS])[segment]
+    rising = (np.diff(batches.base_offset) > 0).all()
+    return bool(rising and (batches.base_offset >= first).all() and (batches.last_offset < following).all())
 
 
 def last_offsets_of(rows: pa.Table) -> dict[int, int]:

@@ -1,7 +1,7 @@
 """What is left of a large partition's records where all sources agree: two records of each plain range, and sums.
 
-Each record of a plain range has one acknowledged send, and drain, readers and logs show it alike. No check can find
-anything among its inner records, unless other rows contradict them.
+Each record of a plain range has one acknowledged send, and drain, readers and logs show it alike. Checks find something
+among its inner records only if other rows contradict them.
 """
 
 from __future__ import annotations
@@ -44,8 +44,9 @@ _MOST_SOURCES = 62  # bits of an integer
 class PlainRange(NamedTuple):
     """The inner records of a run of offsets from ``first`` to ``last``.
 
-    By producer its least and greatest ``numbers`` and the offset of the latter, by (consumer, pass) its ``positions``.
-    ``known_ns``: when the first was known to be written, and the last was acknowledged. ``sums`` are the judge's.
+    By producer its least and greatest ``numbers`` and the offset of the latter; by (consumer, pass) the ``positions``
+    at which the records before and after it were read. ``known_ns``: when the first was known to be written, and the
+    last was acknowledged. ``sums`` are the judge's.
     """
 
     first: int
@@ -60,6 +61,10 @@ class PlainRange(NamedTuple):
     positions: Mapping[tuple[str, int], tuple[int, int]]
     logs: frozenset[int]
     sums: Any = None
+
+    @property
+    def times(self) -> tuple[int, ...]:
+        return self.sent_ns + self.known_ns
 
 
 @dataclass
@@ -129,7 +134,8 @@ class Alike:
             self._drained |= has
         elif pass_ == INCOMPLETE:
             self._broken |= has
-        self._broken[at[polls.received_ns[rows] == NULL]] = True
+        self._broken[at[(polls.received_ns[rows] == NULL) | (polls.consumer[rows] < 0)]] = True
+        self._breaks[at[1:][np.diff(polls.committed_only[rows].astype(np.int8)) != 0]] = True
         np.minimum.at(self.known_ns, at, polls.received_ns[rows])
         for column, least in ((polls.position, 1), (polls.received_ns, 0), (polls.leader_epoch, 0)):
             falls = np.flatnonzero(np.diff(column[rows]) < least) + 1
@@ -173,7 +179,7 @@ class Alike:
                 yield slice(begin + 1, end)
 
     def plain_range(self, run: slice, polls: Polls, names: Names) -> tuple[PlainRange, Sends]:
-        """Return a plain range, whose reads are ``polls``, and its sends."""
+        """Return a plain range and its sends; ``polls`` are all reads from the record before it to the one after it."""
         sends = self.rows.sends.take(self.send[run])
         bits = int(self._sources[run.start])
         logs = [*self.rows.logs]
@@ -192,7 +198,7 @@ class Alike:
             last=int(self.offsets[run][-1]),
             records=len(sends),
             acks_all=int((sends.acks == ACKS_ALL).sum()),
-            reads=len(polls),
+            reads=int(((polls.offset >= self.offsets[run][0]) & (polls.offset <= self.offsets[run][-1])).sum()),
             drained=bool(self._drained[run.start]),
             sent_ns=(int(sends.sent_ns.min()), int(sends.sent_ns.max())),
             known_ns=(int(self.known_ns[run].min()), int(sends.done_ns.max())),
@@ -214,16 +220,23 @@ def _distinct(columns: Sequence[Ints]) -> Ints:
 class Judging(NamedTuple):
     """What decides whether a range may stay: the rows outside of all plain ranges, and what checks compare them with.
 
-    ``floors``: by broker, the offset from which its log must have all records. ``edges``: offsets at which a check
-    begins or ends. ``short_ns``: times below min.insync.replicas.
+    ``floors``: by broker, the offset from which its log must have all records; ``ends``: to which it was read.
+    ``edges``: offsets at which a check begins or ends. ``short_ns``: times below min.insync.replicas.
     """
 
     rows: Rows
     seeks: Seeks
     names: Names
     floors: Mapping[int, int]
+    ends: Mapping[int, int]
     edges: Sequence[int]
     short_ns: Sequence[tuple[int, int]]
+
+    @property
+    def readers(self) -> set[tuple[str, int]]:
+        polls = self.rows.polls
+        found = np.unique(np.stack([polls.consumer, polls.pass_]), axis=1).T.tolist()
+        return {(self.names.listed[consumer], pass_) for consumer, pass_ in found if consumer >= 0}
 
 
 def contradicted(plain: Sequence[PlainRange], of: Judging) -> list[PlainRange]:
@@ -235,8 +248,8 @@ def contradicted(plain: Sequence[PlainRange], of: Judging) -> list[PlainRange]:
     found.mark_overtaken()
     for name in {name for each in plain for name in each.numbers}:
         found.mark_numbers(name)
-    for reader in {reader for each in plain for reader in each.positions}:
-        found.mark_reads(*reader)
+    for consumer, pass_ in of.readers | {reader for each in plain for reader in each.positions}:
+        found.mark_reads(consumer, pass_)
     return [each for each, out in zip(plain, found.wrong.tolist(), strict=True) if out]
 
 
@@ -254,11 +267,12 @@ class _Contradictions:
         of = self._of
         edges = [*of.edges, *of.floors.values()]
         for number, each in enumerate(self._plain):
-            absent = (floor for broker, floor in of.floors.items() if broker not in each.logs)
+            has = [broker for broker in each.logs if each.last < of.ends.get(broker, UNTIL)]
+            absent = [floor for broker, floor in of.floors.items() if broker not in has]
             self.wrong[number] = (
                 any(each.first < edge <= each.last for edge in edges)
                 or any(floor <= each.first for floor in absent)
-                or any(begun <= each.known_ns[1] and each.sent_ns[0] <= ended for begun, ended in of.short_ns)
+                or any(begun <= max(each.times) and min(each.times) <= ended for begun, ended in of.short_ns)
             )
 
     def mark_overtaken(self) -> None:
@@ -292,25 +306,28 @@ class _Contradictions:
         below = _Tops(np.concatenate([high, number]), np.concatenate([top_at, offset]))
         self.wrong[own] |= below.offset[below.place(low)] >= self._first[own]
         ranges = _Tops(high, top_at)  # the range with the largest offset that has lower numbers
-        passed = ranges.place(number)
-        overtaken = ranges.row[passed[ranges.offset[passed] >= offset]]
+        passed = ranges.place(np.concatenate([low, number]))
+        at = np.concatenate([self._first[own], offset])
+        overtaken = ranges.row[passed[ranges.offset[passed] >= at]]
         self.wrong[own[overtaken[overtaken >= 0]]] = True
 
     def mark_reads(self, consumer: str, pass_: int) -> None:
         """Mark plain ranges between whose reads others are, or that a step of the reader passed over."""
         own = np.flatnonzero([(consumer, pass_) in each.positions for each in self._plain])
         ranges = [self._plain[at].positions[consumer, pass_] for at in own.tolist()]
-        low, high = np.array(ranges, dtype=np.int64).T
+        low, high = np.array(ranges, dtype=np.int64).reshape(-1, 2).T
         polls, seeks, code = self._of.rows.polls, self._of.seeks, self._of.names.code(consumer)
         rows = (polls.consumer == code) & (polls.pass_ == pass_)
         sought = seeks.position[(seeks.consumer == code) & (seeks.pass_ == pass_)]
         places = np.sort(np.concatenate([polls.position[rows], sought]))
-        self.wrong[own] |= _inside(places, low, high) | _overlapping(low, high)
-        in_turn = np.argsort(np.concatenate([low, polls.position[rows]]), kind="stable")
-        since = np.concatenate([self._last[own], polls.offset[rows]])[in_turn][:-1]
-        until = np.concatenate([self._first[own], polls.offset[rows]])[in_turn][1:]
+        self.wrong[own] |= _inside(places, low + 1, high - 1) | np.isin(high, sought) | _overlapping(low, high)
+        is_range = np.repeat([0, 1], [int(rows.sum()), own.size])
+        in_turn = np.lexsort((is_range, np.concatenate([polls.position[rows], low])))
+        since = np.concatenate([polls.offset[rows], self._last[own]])[in_turn][:-1]
+        until = np.concatenate([polls.offset[rows], self._first[own]])[in_turn][1:]
         by_offset = np.argsort(self._first, kind="stable")
-        begin, end = (np.searchsorted(self._first[by_offset], offsets) for offsets in (since, until))
+        begin = np.searchsorted(self._first[by_offset], since, side="right")
+        end = np.searchsorted(self._first[by_offset], until)
         for step in np.flatnonzero(begin < end).tolist():
             self.wrong[by_offset[begin[step] : end[step]]] = True
 

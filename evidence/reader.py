@@ -17,6 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from expectations.tallies import AT
 from history.folder import RunFolder
 from history.partition import TopicPartition
 from history.remote import may_pass, parquet_file
@@ -26,8 +27,7 @@ _SCHEMAS = {**RECORDED, "imported": IMPORTED}
 _STRINGS = {name: [f.name for f in schema if f.type == pa.string()] for name, schema in _SCHEMAS.items()}
 
 
-NOWHERE = int(np.iinfo(np.int64).min)
-AT = "at"
+NOWHERE, ENDLESS = int(np.iinfo(np.int64).min), int(np.iinfo(np.int64).max)
 
 
 class Place(NamedTuple):
@@ -221,7 +221,7 @@ def _meets(place: Place, begin: int, end: int) -> bool:
     found = _statistics(place, "offset")
     if found is None or not found.has_min_max or not found.has_null_count:
         return True
-    return (found.min < end and found.max >= begin) or (begin == NOWHERE and found.null_count > 0)
+    return ((found.min < end or end == ENDLESS) and found.max >= begin) or (begin == NOWHERE and found.null_count > 0)
 
 
 def concatenated(parts: Sequence[pa.Table]) -> pa.Table:
@@ -232,7 +232,7 @@ def concatenated(parts: Sequence[pa.Table]) -> pa.Table:
 def within(rows: pa.Table, column: str, begin: int, end: int) -> pa.Table:
     """Return the rows from ``begin`` to before ``end``; an unknown value is ``NOWHERE``."""
     place = pc.fill_null(rows[column], NOWHERE).to_numpy()
-    inside = (place >= begin) & (place < end)
+    inside = (place >= begin) & ((place < end) | (end == ENDLESS))
     kept = np.flatnonzero(inside)
     if kept.size and int(kept[-1] - kept[0]) + 1 == kept.size:  # most rows are in order
         return rows.slice(int(kept[0]), kept.size)

@@ -11,8 +11,9 @@ from evidence.columns import Bools, covered, ints
 from evidence.facts import PartitionFacts, RunFacts
 from evidence.log_rows import log_windows
 from evidence.pieces import PlainRange
-from evidence.reader import AT, Tables, concatenated
+from evidence.reader import Tables, concatenated
 from evidence.windows import Source, Window, aligned, windows
+from expectations.tallies import AT
 from history.folder import RunFolder
 
 TABLES = ("sends", "polls")

@@ -22,6 +22,7 @@ from expectations.contracts import CONTRACTS, Contract, Term, Unique
 WHOLE = ("offsets", "usage")  # small tables, which the driver reads
 BY_PARTITION = [name for name in CONTRACTS if name not in WHOLE]
 MAX_EXAMPLES = 20  # failing rows of a rule
+AT = "at"  # a row's number where the rows are read in another order than they were recorded
 COLUMNS, NULLS, UNCOUNTED = "declared columns", "no null in required columns", "every row has a partition"
 _BITS = 16  # numbers of a block
 _SPARSE = 1 << _BITS - 4  # fewer numbers take two bytes each
@@ -89,7 +90,9 @@ class Tallies:
         """Add rows that break a rule."""
         self.broken[table, rule] += count
         known = self.examples.setdefault((table, rule), [])
-        known.extend([*examples][: MAX_EXAMPLES - len(known)])
+        known.extend(examples)
+        known.sort(key=lambda row: row.get(AT, 0))
+        del known[MAX_EXAMPLES:]
 
     def merge(self, others: Iterable[Tallies]) -> Tallies:
         """Add the tallies of other parts, in the order of the parts."""
@@ -106,7 +109,8 @@ class Tallies:
     def violations(self) -> Iterator[tuple[str, str, int, list[Row]]]:
         """Yield table, rule, the number of rows that break it, and the first of them."""
         for (table, rule), count in self.broken.items():
-            yield table, rule, count, self.examples[table, rule]
+            examples = self.examples[table, rule]
+            yield table, rule, count, [{name: row[name] for name in row if name != AT} for row in examples]
         for (table, rule), numbers in self.spanning.items():
             once = sum(_count(each.seen) - _count(each.repeated) for each in numbers.values())
             if self.rows[table] > once:
@@ -116,8 +120,10 @@ class Tallies:
 
     def _add_where(self, contract: Contract, rule: str, rows: pa.Table, mask: Any, columns: Iterable[str]) -> None:
         if count := pc.sum(mask).as_py():
-            shown = rows.select([*dict.fromkeys([*contract.key, *columns])])
-            self.add_broken(contract.table, rule, count, shown.filter(mask)[:MAX_EXAMPLES].to_pylist())
+            numbered = [AT] if AT in rows.column_names else []
+            shown = rows.select([*dict.fromkeys([*contract.key, *columns]), *numbered]).filter(mask)
+            shown = shown.sort_by(AT) if numbered else shown
+            self.add_broken(contract.table, rule, count, shown[:MAX_EXAMPLES].to_pylist())
 
     def _add_keys(self, contract: Contract, rule: Unique, rows: pa.Table) -> None:
         codes = [_codes(rows[name]) for name in rule.columns]

@@ -27,7 +27,7 @@ from judge.measures import latency
 
 WHOLE_SENDS = 500_000  # of a partition that is judged at once
 PART_SENDS = 8_000_000
-MOST_ROWS = 1_000_000  # of a part; more are read again where the partition is judged
+MOST_ROWS = 200_000  # of a part; more are read again where the partition is judged
 _MOST_RANGES = 64  # of a window
 
 
@@ -53,7 +53,7 @@ def parts(run: RunFacts, facts: PartitionFacts) -> list[PartitionFacts]:
         return []
     tops = [largest(place, "offset") or 0 for place in (*places, *tables.places_of("polls", facts.where))]
     number = -(-sends // PART_SENDS)
-    step = -(-(max(tops) + 1) // number)
+    step = -(-(max(0, *tops) + 1) // number)
     edges = [FROM, *range(step, step * number, step), UNTIL]
     return [replace(facts, offsets=offsets, size=facts.size // number) for offsets in pairwise(edges)]
 
@@ -75,7 +75,7 @@ def thin(run: RunFacts, facts: PartitionFacts) -> Piece:
             kept.setdefault(source, []).append(outside(source, table, [(each.first, each.last) for each in found]))
     piece.rows = {source: concatenated(tables) for source, tables in kept.items()}
     if sum(table.num_rows for table in piece.rows.values()) > MOST_ROWS:
-        piece.rows = {source: table.slice(0, 0) for source, table in piece.rows.items()}
+        piece.rows = {source: table.schema.empty_table() for source, table in piece.rows.items()}
         piece.again = [facts.offsets]
     return piece
 
@@ -95,10 +95,11 @@ def _plain_ranges(
     by_offset = polls.take(np.argsort(polls.offset, kind="stable"))
     found = []
     for each in sorted(runs, key=lambda run: run.start):
-        ends = alike.offsets[[each.start, each.stop - 1]]
-        begin, end = np.searchsorted(by_offset.offset, [ends[0], ends[1] + 1]).tolist()
+        edges = alike.offsets[each.start - 1 : each.stop + 1 : each.stop - each.start + 1]
+        begin, end = np.searchsorted(by_offset.offset, [edges[0], edges[1] + 1]).tolist()
+        plain, own_sends = alike.plain_range(each, by_offset.take(slice(begin, end)), names)
+        begin, end = np.searchsorted(by_offset.offset, [plain.first, plain.last + 1]).tolist()
         own = by_offset.take(slice(begin, end))
-        plain, own_sends = alike.plain_range(each, own, names)
         counts = of_clients(own_sends, own, Seeks.of(SEEKS.empty_table()), names)
         loads = latency.phase_loads(own_sends, own, names, run.load_spans)
         found.append(plain._replace(sums=Sums(counts, loads, latency.by_second(own_sends))))

@@ -27,14 +27,14 @@ def class_cache(java: Java, options: str) -> Iterator[str]:
     made_of = hashlib.sha256(repr((str(java), pyspark.__version__, options)).encode()).hexdigest()[:12]
     cache = FOLDER / f"spark-{made_of}.aot"
     if cache.is_file():
-        yield f"{options} {_SILENT} -XX:AOTCache={cache}"
+        yield f'{options} {_SILENT} "-XX:AOTCache={cache}"'
         return
     told = "Keeping Spark's loaded classes for later judgements, once (about half a minute) …"
     print(told, file=sys.stderr, flush=True)  # noqa: T201  # a person waits for it
     FOLDER.mkdir(parents=True, exist_ok=True)
     new = cache.with_suffix(f".new-{os.getpid()}")
     try:
-        yield f"{options} {_SILENT} -XX:AOTCacheOutput={new}"
+        yield f'{options} {_SILENT} "-XX:AOTCacheOutput={new}"'
         if new.is_file():
             new.replace(cache)
     finally:

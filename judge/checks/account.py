@@ -100,12 +100,13 @@ def account(
     kept: bool = True,
     siblings: Ints | None = None,
     since: Ints | None = None,
+    drained_to: int = NULL,
 ) -> Account:
     """Decide the fate of every send.
 
     Absence needs logs that were read from end to end (``whole``), or ended below (``ended_at``: all replicas), without
     compaction (``kept``). ``siblings``: other records of their transactions were read. ``since``: from which offset
-    each read's reader had read everything.
+    each read's reader had read everything. ``drained_to``: a read of the final drain that is not among the ``polls``.
     """
     groups = Groups.of(sends.value, polls.value)
     found = _found(groups, polls)
@@ -114,10 +115,9 @@ def account(
     seen = seen_at != NULL
     of_send = groups.of_send
     committed = _committed(sends, seen[of_send], siblings)
-    lost = _passed(sends, polls, groups, committed, since)
+    lost = _passed(sends, polls, groups, committed, since=since, drained_to=drained_to)
     read = (found.copies > 0)[of_send]
-    open_case = committed & ~read
-    unseen = open_case & ~lost
+    unseen = committed & ~read & ~lost
     held_at = _held(sends, np.flatnonzero(unseen), logs)
     above = _above_the_bound(held_at, drain, _absent(sends.offset, ended_at, whole=whole))
     fate = np.select([~committed, read, lost], [NOTHING, READ, LOST], above).astype(np.int8)
@@ -166,7 +166,9 @@ def _found(groups: Groups, polls: Polls) -> _Found:
     return _Found(np.where(copies > 0, first, NULL), copies, several)
 
 
-def _passed(sends: Sends, polls: Polls, groups: Groups, committed: Bools, since: Ints | None) -> Bools:
+def _passed(
+    sends: Sends, polls: Polls, groups: Groups, committed: Bools, *, since: Ints | None, drained_to: int
+) -> Bools:
     """Return which sends a final reader has passed.
 
     A send is passed if its last place lies between a final read's ``since`` and its value's first place. An offset that
@@ -181,14 +183,16 @@ def _passed(sends: Sends, polls: Polls, groups: Groups, committed: Bools, since:
     at = last[groups.of_send]
     unsent = (polls.value >= 0) & ~ours
     if since is None and not unsent.any():
-        passed: Bools = (at != NULL) & (at <= first[groups.of_read[ours & (polls.pass_ == FINAL)]].max(initial=NULL))
+        final = first[groups.of_read[ours & (polls.pass_ == FINAL)]]
+        passed: Bools = (at != NULL) & (at <= final.max(initial=drained_to))
         return passed
     until = np.full(len(polls), NULL)
     until[ours] = first[groups.of_read[ours]]
     until[unsent] = smallest_of_equal(polls.value[unsent], polls.offset[unsent])
     drained = (polls.pass_ == FINAL) & (polls.value >= 0)
     if since is None:
-        return covered(np.zeros_like(until)[drained], until[drained], at)
+        ends = np.append(until[drained], drained_to)
+        return covered(np.zeros_like(ends), ends, at)
     return covered(since[drained], until[drained], at) & ~np.isin(at, polls.offset[polls.value < 0])
 
 

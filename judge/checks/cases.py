@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from evidence.columns import FINAL, Polls
+from evidence.columns import FINAL, NULL, Polls
 from evidence.partition import PartitionEvidence
 from judge.checks import (
     atomicity,
@@ -42,6 +42,7 @@ def accounted(of: PartitionEvidence) -> Account:
         kept=of.kept or run.foreign,
         siblings=committed,
         since=since,
+        drained_to=max((each.last for each in of.plain if each.drained), default=NULL),
     )
     return imported.after_cleanup(decided, of) if run.foreign else decided
 

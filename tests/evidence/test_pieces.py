@@ -114,8 +114,7 @@ def test_a_plain_range_names_its_numbers_and_positions():
     names, (sends, polls, log) = Names(), history()
     alike = Alike(rows := rows_of(sends, polls, log, names), 0)
     (run,) = alike.runs()
-    own = rows.polls.take((rows.polls.offset > 0) & (rows.polls.offset < 8))
-    found, own_sends = alike.plain_range(run, own, names)
+    found, own_sends = alike.plain_range(run, rows.polls, names)
 
     assert found == PlainRange(
         first=1,
@@ -127,7 +126,7 @@ def test_a_plain_range_names_its_numbers_and_positions():
         sent_ns=(sends[1]["sent_ns"], sends[7]["sent_ns"]),
         known_ns=(sends[1]["done_ns"], sends[7]["done_ns"]),
         numbers={"load-1": (11, 17, 7)},
-        positions={("consumer-1", 0): (1, 7), ("drain-1", 1): (1, 7)},
+        positions={("consumer-1", 0): (0, 8), ("drain-1", 1): (0, 8)},
         logs=frozenset({1}),
     )
     assert own_sends.offset.tolist() == [1, 2, 3, 4, 5, 6, 7]
@@ -141,7 +140,10 @@ def plain(first, last, **other):
     times = {"sent_ns": (10 * S + first * 10 * MS, 10 * S + last * 10 * MS)}
     times |= {"known_ns": (10 * S + first * 10 * MS + 2 * MS, 10 * S + last * 10 * MS + 2 * MS)}
     found = {"records": last - first + 1, "acks_all": 0, "reads": 0, "drained": True, "logs": frozenset({1})}
-    found |= {"numbers": {"load-1": (10 + first, 10 + last, last)}, "positions": {("drain-1", 1): (first, last)}}
+    found |= {
+        "numbers": {"load-1": (10 + first, 10 + last, last)},
+        "positions": {("drain-1", 1): (first - 1, last + 1)},
+    }
     return PlainRange(first=first, last=last, **found | times | other)
 
 
@@ -153,7 +155,7 @@ def wrong(ranges=TWO, *, sends=(), polls=(), seeks=(), **logs):
     names = Names()
     rows = rows_of(sends, polls, names=names)
     own = Seeks.of(pa.Table.from_pylist(list(seeks), SEEKS), names)
-    of = Judging(rows, own, names, **{"floors": {}, "edges": (), "short_ns": ()} | logs)
+    of = Judging(rows, own, names, **{"floors": {}, "ends": {}, "edges": (), "short_ns": ()} | logs)
     found = contradicted(ranges, of)
     return [each.first for each in found]
 
@@ -209,9 +211,21 @@ def test_reads_and_seeks_between_those_of_a_plain_range_contradict_it(position, 
 
 def test_a_plain_range_that_a_reader_passed_over_is_contradicted():
     """A reader with reads on both sides of a plain range must have read it; one that began later need not."""
-    before, after = (plain(n, n + 97, positions={("consumer-1", 0): (n, n + 97)}) for n in (1, 201))
+    before, after = (plain(n, n + 97, positions={("consumer-1", 0): (n - 1, n + 98)}) for n in (1, 201))
     assert wrong([before, TWO[0], after]) == [101]
     assert wrong([TWO[0], after]) == []
+
+
+def test_a_reader_of_no_plain_range_may_have_passed_over_one():
+    """A reader whose only reads are before and after a plain range passed over it."""
+    reads = [polled(offset, 1, final=False, received_ns=40 * S) for offset in (100, 199)]
+    assert wrong([TWO[0]], polls=reads) == [101]
+    assert wrong([TWO[0]], polls=[reads[0] | {"offset": 99, "position": 99}, reads[0]]) == []
+
+
+def test_of_two_plain_ranges_in_the_wrong_order_both_are_read_again():
+    """A range with lower numbers and higher offsets than another contradicts it, and is contradicted."""
+    assert wrong([TWO[0], plain(201, 298, numbers={"load-1": (1, 98, 298)})]) == [101, 201]
 
 
 @pytest.mark.parametrize(("floor", "found"), [(0, [101]), (101, [101]), (102, [101]), (199, [])])
@@ -219,6 +233,8 @@ def test_a_log_without_a_plain_range_contradicts_it_where_it_is_required(floor, 
     """A log that must have the records from an offset on, and lacks a plain range, is checked record by record."""
     assert wrong([plain(101, 198, logs=frozenset())], floors={1: floor}) == found
     assert wrong([TWO[0]], floors={1: 0}) == []
+    assert wrong([TWO[0]], floors={1: 0}, ends={1: 199}) == []
+    assert wrong([TWO[0]], floors={1: 0}, ends={1: 198}) == [101]
 
 
 @pytest.mark.parametrize(("edge", "found"), [(101, []), (102, [101]), (198, [101]), (199, [])])

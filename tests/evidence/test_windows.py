@@ -5,12 +5,12 @@ import pyarrow.parquet as pq
 import pytest
 
 from evidence.facts import FOREVER_NS
-from evidence.reader import Tables
-from evidence.windows import windows
+from evidence.reader import NOWHERE, Tables
+from evidence.windows import Window, aligned, windows
 from history.folder import RunFolder
 from history.partition import TopicPartition
-from history.tables import REPLICAS
-from tests.evidence.folders import TP, sample
+from history.tables import REPLICAS, SENDS
+from tests.evidence.folders import TP, sample, sent
 
 WHERE = TopicPartition(**TP)
 OTHER = {"partition": 1}  # of the topic
@@ -55,3 +55,66 @@ def test_other_partitions_are_left_out(tmp_path):
     mixed = [1, sample(1, 2, 0, 0, **OTHER), 3, sample(1, 4, 0, 0, **OTHER), 5, 6]
 
     assert cut(written(tmp_path, one=mixed)) == [([1, 3], 5), ([5, 6], None)]
+
+
+# --- windows of offsets ------------------------------------------------------------------------------
+
+
+def ledger(folder, **files):
+    """Write files of sends, three rows a group; a send is its offset."""
+    of = RunFolder(folder)
+    of.table("sends").mkdir()
+    for name, offsets in files.items():
+        rows = [sent(number, offset=offset) for number, offset in enumerate(offsets)]
+        pq.write_table(pa.Table.from_pylist(rows, SENDS), of.table("sends") / f"{name}.parquet", row_group_size=3)
+    return of
+
+
+def offsets_of(folder, begin, end):
+    """Return (offsets, end) of each window of a range, None for no end."""
+    found = windows(Tables(folder, within=(begin, end)), "sends", WHERE, "offset", rows=3)
+    return [(each.rows["offset"].to_pylist(), None if each.ends == FOREVER_NS else each.ends) for each in found]
+
+
+def test_a_range_has_its_offsets_only(tmp_path):
+    """The windows of a range have its rows, wherever they stand, and not those of others."""
+    folder = ledger(tmp_path, one=[0, 1, 2, 5, 3, 4, 6, 7, 8])
+
+    assert offsets_of(folder, 2, 7) == [([2], 3), ([5, 3, 4], 6), ([6], None)]
+    assert offsets_of(folder, 20, 30) == [([], None)]
+
+
+def test_a_row_without_offset_is_in_the_first_range(tmp_path):
+    """Unknown offsets belong to the range that begins with ``NOWHERE``, also if they are last in the file."""
+    folder = ledger(tmp_path, one=[0, None, 1, 2, 3, 4, None, None])
+
+    assert [row for rows, _ in offsets_of(folder, NOWHERE, 2) for row in rows] == [0, None, 1, None, None]
+    assert [row for rows, _ in offsets_of(folder, 2, FOREVER_NS) for row in rows] == [2, 3, 4]
+
+
+def test_rows_of_ranges_are_numbered_as_recorded(tmp_path):
+    """A row's number tells its place in all files, whichever range it is read with."""
+    folder = ledger(tmp_path, a=[3, 0], b=[1, 2])
+
+    parts = [Tables(folder, within=each).read("sends", WHERE) for each in ((NOWHERE, 2), (2, FOREVER_NS))]
+    rows = pa.concat_tables(parts).sort_by("at")
+    assert rows["offset"].to_pylist() == [3, 0, 1, 2]
+
+
+def test_sources_are_aligned():
+    """All sources' rows come in common ranges, which end where a source has not been read further."""
+
+    def source(*parts):
+        return iter([Window(pa.table({"offset": pa.array(own, pa.int64())}), end) for own, end in parts])
+
+    found = aligned(
+        {"a": source(([0, 1], 2), ([2, 5], FOREVER_NS)), "b": source(([0], 1), ([1, 2, 3], 4), ([4], FOREVER_NS))},
+        {"a": "offset", "b": "offset"},
+    )
+
+    assert [tuple(each[name]["offset"].to_pylist() for name in "ab") for each in found] == [
+        ([0], [0]),
+        ([1], [1]),
+        ([2], [2, 3]),
+        ([5], [4]),
+    ]

@@ -28,12 +28,12 @@ def java(version: str = "25.0.4") -> Java:
 def test_the_first_jvm_writes_the_cache_and_later_ones_read_it(folder, capsys):
     """Only the first block asks for a cache, and says so."""
     with class_cache(java(), OPTIONS) as first:
-        Path(first.rpartition("=")[2]).write_text("classes")
+        Path(first.rpartition("=")[2].strip('"')).write_text("classes")
     with class_cache(java(), OPTIONS) as second:
         (cache,) = folder.iterdir()
 
     assert "-XX:AOTCacheOutput=" in first
-    assert second.endswith(f" -XX:AOTCache={cache}")
+    assert second.endswith(f' "-XX:AOTCache={cache}"')
     assert capsys.readouterr().err.count("once") == 1
 
 
@@ -41,7 +41,7 @@ def test_the_first_jvm_writes_the_cache_and_later_ones_read_it(folder, capsys):
 def test_another_jvm_has_another_cache(version, options, folder):
     """A cache is read only by the Java and the options that wrote it."""
     with class_cache(java(), OPTIONS) as first:
-        Path(first.rpartition("=")[2]).write_text("classes")
+        Path(first.rpartition("=")[2].strip('"')).write_text("classes")
     with class_cache(java(version), options) as other:
         assert "-XX:AOTCacheOutput=" in other
 
@@ -51,7 +51,7 @@ def test_a_jvm_that_wrote_none_leaves_nothing(folder):
     with class_cache(java(), OPTIONS):
         pass
     block = class_cache(java(), OPTIONS)
-    Path(block.__enter__().rpartition("=")[2]).write_text("cl")
+    Path(block.__enter__().rpartition("=")[2].strip('"')).write_text("cl")
     assert not block.__exit__(RuntimeError, RuntimeError(), None)
     assert [*folder.iterdir()] == []
 
