@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Set
+from collections.abc import Iterable, Mapping, Set
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from evidence.columns import NULL, OK, Names, producer_of
+from evidence.columns import NULL, OK, Ints, Names, producer_of
 from evidence.counts import Counts
 from evidence.facts import PartitionFacts, RunFacts, Transaction
 from evidence.gather import Reading, acks_by_time, clients, gather, reads_by_time, samples_of
@@ -110,7 +110,7 @@ def judge(run: RunFacts, facts: PartitionFacts) -> Answer:
         counts=counted.merge(each.counts for each in sums),
         delivery={**of.where._asdict(), **counts(of.sends, account, of.plain)},
         changes=of.changes,
-        stalls=_stalls(of, watch.stalls) if facts.pieces or len(of.sends) else [],
+        stalls=recovery.longest_stalls(of.where, _acks(of), watch.stalls, run.spans),
         loads=latency.merge_phases([loads, *(each.loads for each in sums)]),
         seconds=latency.merge_seconds([latency.by_second(of.sends), *(each.seconds for each in sums)]),
         series={"timeline_replicas": watch.series.table(), "timeline_isr": replica_series.timeline_isr(of)},
@@ -132,15 +132,16 @@ def torn_parts(run: RunFacts, torn: Set[Transaction], facts: PartitionFacts) -> 
     return imported.parts_with_names(parts, of) if run.foreign else parts
 
 
-def _stalls(of: PartitionEvidence, stalls: recovery.Stalls) -> list[dict[str, Any]]:
-    """Return the longest stalls of a partition, to which an open loop must have written."""
+def _acks(of: PartitionEvidence) -> Iterable[Ints] | None:
+    """Return the times of acknowledgements to open loops in order; None if none wrote here."""
     names = {of.names.listed[code] for code in np.unique(producer_of(of.sends.value)).tolist() if code >= 0}
     if of.run.open_loops.isdisjoint(names.union(*(each.numbers for each in of.plain))):
-        return []
+        return None
+    if of.plain:
+        return acks_by_time(of)
     acked = of.sends.take((of.sends.outcome == OK) & (of.sends.done_ns != NULL))
     codes = [code for code, name in enumerate(of.names.listed) if name in of.run.open_loops]
-    own = [np.sort(acked.done_ns[np.isin(producer_of(acked.value), codes)])]
-    return recovery.longest_stalls(of.where, acks_by_time(of) if of.plain else own, stalls, of.run.spans)
+    return [np.sort(acked.done_ns[np.isin(producer_of(acked.value), codes)])]
 
 
 def _lacking(of: PartitionEvidence) -> dict[Source, str]:

@@ -75,7 +75,7 @@ EVERY_ROOM = [(folder, room) for folder, rooms in ROOMS.items() for room in room
 BESIDE = {"clusters": {"paths", "waiting"}, "judge": set()}
 ABOVE = {
     "clusters": set(),
-    "judge": {"partition", "run"},
+    "judge": {"partition", "run", "thinning"},
 }
 
 

@@ -193,13 +193,14 @@ class Stalls:
 
 
 def longest_stalls(
-    where: TopicPartition, acked_ns: Iterable[Ints], stalls: Stalls, spans: Iterable[Span]
+    where: TopicPartition, acked_ns: Iterable[Ints] | None, stalls: Stalls, spans: Iterable[Span]
 ) -> list[dict[str, Any]]:
     """Return each phase's longest time without an acknowledgement, and without HW growth.
 
-    ``acked_ns``: the times of acknowledgements in order, of open loops, which never pause by themselves.
+    ``acked_ns``: the times of acknowledgements in order, of open loops, which never pause by themselves; None if none
+    wrote here.
     """
-    if where.partition < 0:
+    if acked_ns is None or where.partition < 0:
         return []
     longest = [Longest(span) for span in spans]
     for moments in acked_ns:

@@ -30,7 +30,9 @@ def stalls(sends, samples):
 
 
 def acked(sends):
-    """Return the times of acknowledgements, in one window."""
+    """Return the times of acknowledgements in one window, None without sends."""
+    if not sends:
+        return None
     found = columns(sends)
     return [np.sort(found.done_ns[(found.outcome == OK) & (found.done_ns != NULL)])]
 
