@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import numpy as np
@@ -89,6 +89,12 @@ def in_order(replica: Replica, of: ReplicaBatches) -> bool:
     first, following = np.array(bases)[segment], np.array([*bases[1:], FOREVER_NS])[segment]
     rising = (np.diff(batches.base_offset) > 0).all()
     return bool(rising and (batches.base_offset >= first).all() and (batches.last_offset < following).all())
+
+
+def add_last_offsets(found: dict[int, int], more: Mapping[int, int]) -> None:
+    """Add other batches' last offsets."""
+    for segment, last in more.items():
+        found[segment] = max(last, found.get(segment, last))
 
 
 def last_offsets_of(rows: pa.Table) -> dict[int, int]:

@@ -34,9 +34,9 @@ from evidence.columns import (
     seq_of,
     smallest,
 )
+from evidence.reader import ENDLESS
 from expectations.tallies import Tallies
 
-FROM, UNTIL = NULL, int(np.iinfo(np.int64).max)
 _MIN_RECORDS = 64  # shorter runs are not worth their sums
 _MOST_SOURCES = 62  # bits of an integer
 
@@ -161,7 +161,7 @@ class Alike:
             rows = sound[own]
             number = self.value[rows]
             before = np.concatenate([[-1], np.maximum.accumulate(number)[:-1]])
-            after = np.concatenate([np.minimum.accumulate(number[::-1])[::-1][1:], [UNTIL]])
+            after = np.concatenate([np.minimum.accumulate(number[::-1])[::-1][1:], [ENDLESS]])
             self._broken[rows[(number <= before) | (number >= after)]] = True
         known_later = np.minimum.accumulate(self.known_ns[::-1])[::-1]
         self._broken |= self.rows.sends.sent_ns[self.send] > known_later
@@ -267,7 +267,7 @@ class _Contradictions:
         of = self._of
         edges = [*of.edges, *of.floors.values()]
         for number, each in enumerate(self._plain):
-            has = [broker for broker in each.logs if each.last < of.ends.get(broker, UNTIL)]
+            has = [broker for broker in each.logs if each.last < of.ends.get(broker, ENDLESS)]
             absent = [floor for broker, floor in of.floors.items() if broker not in has]
             self.wrong[number] = (
                 any(each.first < edge <= each.last for edge in edges)
@@ -285,7 +285,7 @@ class _Contradictions:
         offsets = np.concatenate([self._first, sends.offset[done], polls.offset])
         known_ns = np.concatenate([least, sends.done_ns[done], polls.received_ns])
         order = np.argsort(offsets, kind="stable")
-        later = np.append(np.minimum.accumulate(known_ns[order][::-1])[::-1], UNTIL)
+        later = np.append(np.minimum.accumulate(known_ns[order][::-1])[::-1], ENDLESS)
         self.wrong |= most > later[np.searchsorted(offsets[order], self._last, side="right")]
         sent_at = np.concatenate([self._last, sends.offset[acked]])
         sent_ns = np.concatenate([most, sends.sent_ns[acked]])
@@ -356,7 +356,7 @@ def _overlapping(low: Ints, high: Ints) -> Bools:
     """Return which ranges meet another."""
     order = np.argsort(low, kind="stable")
     furthest = np.concatenate([[NULL], np.maximum.accumulate(high[order])[:-1]])
-    nearest = np.concatenate([low[order][1:], [UNTIL]])
+    nearest = np.concatenate([low[order][1:], [ENDLESS]])
     found = np.zeros(low.size, dtype=np.bool_)
     found[order] = (low[order] <= furthest) | (high[order] >= nearest)
     return found

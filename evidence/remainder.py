@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from evidence.columns import Bools, covered, ints
 from evidence.facts import PartitionFacts, RunFacts
-from evidence.log_rows import log_windows
+from evidence.log_rows import add_last_offsets, log_windows
 from evidence.pieces import PlainRange
 from evidence.reader import Tables, concatenated
 from evidence.windows import Source, Window, aligned, windows
@@ -65,8 +65,7 @@ class Remainder:
         """Return each segment's greatest offset of readable batches."""
         found: dict[int, int] = {}
         for piece in self._facts.pieces:
-            for segment, last in piece.last_offsets.get(broker_id, {}).items():
-                found[segment] = max(last, found.get(segment, last))
+            add_last_offsets(found, piece.last_offsets.get(broker_id, {}))
         return found
 
     def without(self, wrong: Sequence[PlainRange]) -> None:

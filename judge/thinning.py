@@ -1,6 +1,6 @@
-"""Divide a large partition into ranges of offsets, and keep of each what the checks need.
+"""Divide a large partition into ranges of offsets, and return the rows of each that checks need.
 
-Memory then grows with what is unusual in a partition, not with its records, and several tasks read it.
+A worker's memory then depends on the number of unusual rows, not of records, and several tasks read one partition.
 """
 
 from __future__ import annotations
@@ -16,18 +16,18 @@ import pyarrow.compute as pc
 from evidence.columns import Log, Names, Polls, Seeks, Sends
 from evidence.counts import Counts, of_clients
 from evidence.facts import PartitionFacts, RunFacts
-from evidence.log_rows import last_offsets_of
-from evidence.pieces import FROM, UNTIL, Alike, Piece, PlainRange, Rows
-from evidence.reader import Tables, concatenated, largest
+from evidence.log_rows import add_last_offsets, last_offsets_of
+from evidence.pieces import Alike, Piece, PlainRange, Rows
+from evidence.reader import ENDLESS, NOWHERE, Tables, concatenated, largest
 from evidence.remainder import TABLES, offset_windows, outside
 from evidence.windows import Source
 from history.folder import RunFolder
 from history.tables import SEEKS
 from judge.measures import latency
 
-WHOLE_SENDS = 500_000  # of a partition that is judged at once
+WHOLE_SENDS = 500_000  # a partition with more is divided
 PART_SENDS = 8_000_000
-MOST_ROWS = 200_000  # of a part; more are read again where the partition is judged
+MOST_ROWS = 200_000  # that a part returns; the task that judges the partition reads more than that itself
 _MOST_RANGES = 64  # of a window
 
 
@@ -41,7 +41,7 @@ class Sums:
 
 
 def parts(run: RunFacts, facts: PartitionFacts) -> list[PartitionFacts]:
-    """Return the parts of a partition; none if it is judged at once, as all imports and transactions are."""
+    """Return the parts of a partition; none if it is small, or has imported records or transactions."""
     group, share = run.group, run.share
     grouped = facts.where.topic in {each.topic for each in (group, share) if each is not None}
     if run.foreign or run.transactional or grouped or facts.input is not None or not facts.kept:
@@ -54,7 +54,7 @@ def parts(run: RunFacts, facts: PartitionFacts) -> list[PartitionFacts]:
     tops = [largest(place, "offset") or 0 for place in (*places, *tables.places_of("polls", facts.where))]
     number = -(-sends // PART_SENDS)
     step = -(-(max(0, *tops) + 1) // number)
-    edges = [FROM, *range(step, step * number, step), UNTIL]
+    edges = [NOWHERE, *range(step, step * number, step), ENDLESS]
     return [replace(facts, offsets=offsets, size=facts.size // number) for offsets in pairwise(edges)]
 
 
@@ -66,9 +66,7 @@ def thin(run: RunFacts, facts: PartitionFacts) -> Piece:
         for name in TABLES:
             piece.tallies.add(name, rows[name], whole=False)
         for broker in rows.keys() - set(TABLES):
-            lasts = piece.last_offsets.setdefault(int(broker), {})
-            for segment, last in last_offsets_of(rows[broker]).items():
-                lasts[segment] = max(last, lasts.get(segment, last))
+            add_last_offsets(piece.last_offsets.setdefault(int(broker), {}), last_offsets_of(rows[broker]))
         found = _plain_ranges(run, facts, rows, names)
         piece.plain += found
         for source, table in rows.items():

@@ -15,7 +15,8 @@ import pytest
 from evidence import log_rows, pieces, windows
 from evidence.facts import Input, PartitionFacts, RunFacts
 from evidence.groups import GroupFacts
-from evidence.pieces import FROM, UNTIL, PlainRange
+from evidence.pieces import PlainRange
+from evidence.reader import ENDLESS, NOWHERE
 from evidence.run import open_folder
 from history.folder import RunFolder
 from history.partition import TopicPartition
@@ -163,7 +164,7 @@ def test_the_parts_of_a_partition_have_all_offsets(tmp_path):
     """Parts have equal ranges of offsets; the first and the last are open."""
     found = parts(*large(tmp_path))
 
-    assert [each.offsets for each in found] == [(FROM, 4), (4, 8), (8, UNTIL)]
+    assert [each.offsets for each in found] == [(NOWHERE, 4), (4, 8), (8, ENDLESS)]
     assert {each.size for each in found} == {30}
 
 
